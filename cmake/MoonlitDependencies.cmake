@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# Targets that the rest of the build may name: hwy_headers, GTest::gtest, GTest::gtest_main, GTest::gmock, moonlit_cli11,
+# moonlit_json, moonlit_pcre2, moonlit_utf8proc, Threads::Threads.
+include_guard()
+find_package(Threads REQUIRED)
+if(NOT MOONLIT_HIGHWAY_DIR)
+  message(FATAL_ERROR "set MOONLIT_HIGHWAY_DIR")
+endif()
+add_library(hwy_headers INTERFACE)
+target_include_directories(hwy_headers SYSTEM INTERFACE "${MOONLIT_HIGHWAY_DIR}")
+find_package(GTest REQUIRED)
+find_package(CLI11 REQUIRED)
+add_library(moonlit_cli11 INTERFACE)
+target_link_libraries(moonlit_cli11 INTERFACE CLI11::CLI11)
+find_package(nlohmann_json REQUIRED)
+add_library(moonlit_json INTERFACE)
+target_link_libraries(moonlit_json INTERFACE nlohmann_json::nlohmann_json)
+add_library(moonlit_pcre2 INTERFACE)
+target_link_libraries(moonlit_pcre2 INTERFACE pcre2-8)
+add_library(moonlit_utf8proc INTERFACE)
+target_link_libraries(moonlit_utf8proc INTERFACE utf8proc)

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// How keys and values lie in a page of the KV cache. One layout for all variants, so a saved session opens on another CPU.
+//
+// A page holds `page_tokens` (a multiple of 64) consecutive slots of one cache group: layers with equal KV heads, head
+// sizes, types and window. Inside it, for every (layer, KV head): a header, then K, then V, each 64-byte aligned.
+//
+//   K  [page_tokens / 16][d / g][16 tokens][g]     element (t, i): 16-token group t / 16, then i / g, then t % 16, then i % g
+//   V  [page_tokens / g][dv / 16][16 dims][g]      element (t, j): token group t / g, then j / 16, then j % 16, then t % g
+//
+// g = 1 for F32, 2 for F16 and BF16, 4 for Q8_0 (and for the byte view of Q4_0, whose two nibbles a byte are the elements
+// of two neighbouring dot groups). K's d is padded to a multiple of g (of 32 for quantized types), V's dv to 16 (32); padding
+// is zero, and pages start zeroed. Quantized types: one F16 scale per token and 32 dims:
+//   K scales [page_tokens / 16][d / 32][16 tokens], V scales [page_tokens][dv / 32] stored [d32][page_tokens].
+// A written token is never rescaled. The header keeps the valid count and per-dimension key bounds for block selection.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace moonlit {
+
+enum class CacheType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0 };
+inline constexpr CacheType kAllCacheTypes[] = {CacheType::kF32, CacheType::kF16, CacheType::kBF16, CacheType::kQ8_0,
+                                               CacheType::kQ4_0};
+const char* CacheTypeName(CacheType type);                       // "f32", "f16", "bf16", "q8_0", "q4_0"
+bool FindCacheType(const char* name, CacheType* type);           // any case
+
+// Tile and segment of the numeric contract, in slots. Test builds make them small so that short prompts cross them.
+#ifndef MOONLIT_ATTENTION_TILE
+#define MOONLIT_ATTENTION_TILE 64
+#endif
+#ifndef MOONLIT_ATTENTION_SEGMENT
+#define MOONLIT_ATTENTION_SEGMENT 512
+#endif
+inline constexpr size_t kAttentionTile = MOONLIT_ATTENTION_TILE;
+inline constexpr size_t kAttentionSegment = MOONLIT_ATTENTION_SEGMENT;
+static_assert(kAttentionTile % 16 == 0 && kAttentionSegment % kAttentionTile == 0);
+
+// The shape of a page. Plain data: set the first block of fields, then call FinishPageLayout.
+struct PageLayout {
+  uint32_t page_tokens;  // multiple of kAttentionTile
+  uint32_t layers;       // layers of the group
+  uint32_t kv_heads;
+  uint32_t key_dim;      // head size of K
+  uint32_t value_dim;    // head size of V
+  CacheType key_type;
+  CacheType value_type;
+
+  // Filled by FinishPageLayout; bytes.
+  size_t key_offset;        // of K inside a (layer, head) part
+  size_t key_scale_offset;  // quantized types
+  size_t value_offset;
+  size_t value_scale_offset;
+  size_t part_bytes;        // one (layer, head) part
+  size_t page_bytes;        // layers * kv_heads * part_bytes
+};
+
+// Computes the offsets. Returns false when a field is out of range (zero, page_tokens no multiple of kAttentionTile, head
+// sizes above 1024) or the size overflows.
+bool FinishPageLayout(PageLayout* layout);
+
+static inline size_t PagePartOffset(const PageLayout& layout, size_t layer, size_t head) {
+  return (layer * layout.kv_heads + head) * layout.part_bytes;
+}
+
+}  // namespace moonlit
