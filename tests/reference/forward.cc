@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/reference/forward.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace moonlit::reference {
+namespace {
+
+using Vector = std::vector<double>;
+
+struct Matrix {
+  size_t rows = 0, columns = 0;
+  bool quantized = false;      // multiplied with A8 activations by the fast path
+  std::vector<float> values;   // [rows, columns]
+};
+
+struct Config {
+  std::string arch;
+  size_t layers, d, heads, kv_heads, head_dim, rotated;
+  double eps, rope_base, rope_scale;
+  bool rope_halves;            // pairs (i, i + rotated / 2); otherwise neighbours (2i, 2i + 1)
+};
+
+Result<Matrix> ReadMatrix(const WeightSource& source, const std::string& name) {
+  const TensorInfo* info = source.Find(name);
+  if (info == nullptr) return Errorf(Code::kNotFound, "reference: no tensor %s", name.c_str());
+  Matrix m;
+  m.rows = info->shape.rows();
+  m.columns = info->shape.columns();
+  m.quantized = Traits(info->format).block_values > 1;
+  std::vector<uint8_t> bytes(info->bytes);
+  MOONLIT_RETURN_IF_ERROR(source.Read(*info, 0, bytes.data(), bytes.size()));
+  m.values.resize(m.rows * m.columns);
+  const size_t row_bytes = RowBytes(info->format, m.columns);
+  for (size_t r = 0; r < m.rows; ++r) {
+    Traits(info->format).dequantize(bytes.data() + r * row_bytes, m.values.data() + r * m.columns, m.columns);
+  }
+  return m;
+}
+
+// Groups of 32: scale = max|x| / 127, q = round-to-even(x * (127 / max|x|)); in float, as kernels/matmul/a8.h defines it.
+Vector RoundToA8(const Vector& x) {
+  Vector y(x.size());
+  for (size_t g = 0; g < x.size(); g += 32) {
+    const size_t end = std::min(x.size(), g + 32);
+    float largest = 0;
+    for (size_t i = g; i < end; ++i) largest = std::max(largest, std::fabs(static_cast<float>(x[i])));
+    if (largest == 0) continue;
+    const float scale = largest / 127.0f, inverse = 127.0f / largest;
+    for (size_t i = g; i < end; ++i) {
+      y[i] = double{scale} * double{std::nearbyintf(static_cast<float>(x[i]) * inverse)};
+    }
+  }
+  return y;
+}
+
+Vector Multiply(const Matrix& w, const Vector& x, ActivationMode mode) {
+  const Vector& input = (mode == ActivationMode::kQuantized && w.quantized) ? RoundToA8(x) : x;
+  Vector y(w.rows);
+  for (size_t r = 0; r < w.rows; ++r) {
+    double sum = 0;
+    for (size_t c = 0; c < w.columns; ++c) sum += double{w.values[r * w.columns + c]} * input[c];
+    y[r] = sum;
+  }
+  return y;
+}
+
+Vector RmsNorm(const double* x, size_t n, const Matrix& weight, double eps) {
+  double squares = 0;
+  for (size_t i = 0; i < n; ++i) squares += x[i] * x[i];
+  const double inverse = 1.0 / std::sqrt(squares / static_cast<double>(n) + eps);
+  Vector y(n);
+  for (size_t i = 0; i < n; ++i) y[i] = x[i] * inverse * double{weight.values[i]};
+  return y;
+}
+
+class Model {
+ public:
+  Model(const Metadata& metadata, const WeightSource& source) : metadata_(metadata), source_(source) {}
+
+  Status ReadConfig() {
+    MOONLIT_ASSIGN_OR_RETURN(config_.arch, metadata_.GetString("general.architecture"));
+    MOONLIT_ASSIGN_OR_RETURN(config_.layers, metadata_.GetUint(Key("block_count")));
+    MOONLIT_ASSIGN_OR_RETURN(config_.d, metadata_.GetUint(Key("embedding_length")));
+    MOONLIT_ASSIGN_OR_RETURN(config_.heads, metadata_.GetUint(Key("attention.head_count")));
+    config_.kv_heads = Uint("attention.head_count_kv", config_.heads);
+    config_.head_dim = Uint("attention.key_length", config_.d / config_.heads);
+    config_.rotated = Uint("rope.dimension_count", config_.head_dim);
+    config_.eps = Float("attention.layer_norm_rms_epsilon", 1e-5);
+    config_.rope_base = Float("rope.freq_base", 10000.0);
+    config_.rope_scale = 1.0 / Float("rope.scaling.factor", 1.0);
+    config_.rope_halves = config_.arch != "llama";
+    return Status();
+  }
+
+  Result<Vector> Run(const std::vector<int32_t>& tokens, ActivationMode mode) {
+    mode_ = mode;
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* embedding, Get("token_embd.weight"));
+    std::vector<Vector> rows;
+    for (int32_t id : tokens) {
+      const float* row = embedding->values.data() + static_cast<size_t>(id) * config_.d;
+      rows.emplace_back(row, row + config_.d);
+    }
+    for (size_t layer = 0; layer < config_.layers; ++layer) {
+      MOONLIT_RETURN_IF_ERROR(AttentionBlock(layer, rows));
+      MOONLIT_RETURN_IF_ERROR(FeedForwardBlock(layer, rows));
+    }
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* norm, Get("output_norm.weight"));
+    const Matrix* head = embedding;
+    if (source_.Find("output.weight") != nullptr) {
+      MOONLIT_ASSIGN_OR_RETURN(head, Get("output.weight"));
+    }
+    Vector logits;
+    for (const Vector& x : rows) {
+      const Vector y = Multiply(*head, RmsNorm(x.data(), config_.d, *norm, config_.eps), mode_);
+      logits.insert(logits.end(), y.begin(), y.end());
+    }
+    return logits;
+  }
+
+ private:
+  std::string Key(const char* suffix) const { return config_.arch + "." + suffix; }
+  size_t Uint(const char* suffix, size_t otherwise) const {
+    auto value = metadata_.GetUint(Key(suffix));
+    return value.ok() ? static_cast<size_t>(value.value()) : otherwise;
+  }
+  double Float(const char* suffix, double otherwise) const {
+    auto value = metadata_.GetFloat(Key(suffix));
+    return value.ok() ? value.value() : otherwise;
+  }
+  Result<const Matrix*> Get(const std::string& name) {
+    auto it = cache_.find(name);
+    if (it == cache_.end()) {
+      MOONLIT_ASSIGN_OR_RETURN(Matrix m, ReadMatrix(source_, name));
+      it = cache_.emplace(name, std::move(m)).first;
+    }
+    return &it->second;
+  }
+  // y = W x (+ b); the bias is optional.
+  Result<Vector> Linear(const std::string& stem, const Vector& x) {
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* w, Get(stem + ".weight"));
+    Vector y = Multiply(*w, x, mode_);
+    if (source_.Find(stem + ".bias") != nullptr) {
+      MOONLIT_ASSIGN_OR_RETURN(const Matrix* b, Get(stem + ".bias"));
+      for (size_t i = 0; i < y.size(); ++i) y[i] += double{b->values[i]};
+    }
+    return y;
+  }
+
+  // Su et al. 2021, arXiv:2104.09864. Factors divide the frequencies (Llama 3's rope_freqs tensor).
+  void Rotate(double* head, size_t position, const Matrix* factors) const {
+    const size_t half = config_.rotated / 2;
+    for (size_t i = 0; i < half; ++i) {
+      double theta = std::pow(config_.rope_base, -2.0 * static_cast<double>(i) / static_cast<double>(config_.rotated));
+      if (factors != nullptr) theta /= double{factors->values[i]};
+      const double angle = static_cast<double>(position) * config_.rope_scale * theta;
+      double& a = config_.rope_halves ? head[i] : head[2 * i];
+      double& b = config_.rope_halves ? head[i + half] : head[2 * i + 1];
+      const double rotated_a = a * std::cos(angle) - b * std::sin(angle);
+      b = a * std::sin(angle) + b * std::cos(angle);
+      a = rotated_a;
+    }
+  }
+
+  Status PrepareHeads(const std::string& norm_name, size_t position, const Matrix* factors, Vector& x) {
+    const Matrix* norm = nullptr;
+    if (source_.Find(norm_name) != nullptr) {
+      MOONLIT_ASSIGN_OR_RETURN(norm, Get(norm_name));
+    }
+    for (size_t h = 0; h < x.size() / config_.head_dim; ++h) {
+      double* head = x.data() + h * config_.head_dim;
+      if (norm != nullptr) {
+        const Vector y = RmsNorm(head, config_.head_dim, *norm, config_.eps);
+        std::copy(y.begin(), y.end(), head);
+      }
+      Rotate(head, position, factors);
+    }
+    return Status();
+  }
+
+  Status AttentionBlock(size_t layer, std::vector<Vector>& rows) {
+    const std::string blk = "blk." + std::to_string(layer) + ".";
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* norm, Get(blk + "attn_norm.weight"));
+    const Matrix* factors = nullptr;
+    if (source_.Find("rope_freqs.weight") != nullptr) {
+      MOONLIT_ASSIGN_OR_RETURN(factors, Get("rope_freqs.weight"));
+    }
+    std::vector<Vector> keys, values;
+    for (size_t t = 0; t < rows.size(); ++t) {
+      const Vector x = RmsNorm(rows[t].data(), config_.d, *norm, config_.eps);
+      MOONLIT_ASSIGN_OR_RETURN(Vector q, Linear(blk + "attn_q", x));
+      MOONLIT_ASSIGN_OR_RETURN(Vector k, Linear(blk + "attn_k", x));
+      MOONLIT_ASSIGN_OR_RETURN(Vector v, Linear(blk + "attn_v", x));
+      MOONLIT_RETURN_IF_ERROR(PrepareHeads(blk + "attn_q_norm.weight", t, factors, q));
+      MOONLIT_RETURN_IF_ERROR(PrepareHeads(blk + "attn_k_norm.weight", t, factors, k));
+      keys.push_back(std::move(k));
+      values.push_back(std::move(v));
+      MOONLIT_ASSIGN_OR_RETURN(const Vector y, Linear(blk + "attn_output", Attend(q, keys, values)));
+      for (size_t i = 0; i < y.size(); ++i) rows[t][i] += y[i];
+    }
+    return Status();
+  }
+
+  // softmax(q K^T / sqrt(head_dim)) V for one query token over all keys so far; query head h reads KV head h / (heads / kv_heads).
+  Vector Attend(const Vector& q, const std::vector<Vector>& keys, const std::vector<Vector>& values) const {
+    const size_t dim = config_.head_dim;
+    Vector out(config_.heads * dim);
+    for (size_t h = 0; h < config_.heads; ++h) {
+      const size_t kv = h / (config_.heads / config_.kv_heads);
+      Vector p(keys.size());
+      double largest = -INFINITY, sum = 0;
+      for (size_t j = 0; j < keys.size(); ++j) {
+        double dot = 0;
+        for (size_t i = 0; i < dim; ++i) dot += q[h * dim + i] * keys[j][kv * dim + i];
+        p[j] = dot / std::sqrt(static_cast<double>(dim));
+        largest = std::max(largest, p[j]);
+      }
+      for (double& value : p) sum += value = std::exp(value - largest);
+      for (size_t j = 0; j < keys.size(); ++j) {
+        for (size_t i = 0; i < dim; ++i) out[h * dim + i] += p[j] / sum * values[j][kv * dim + i];
+      }
+    }
+    return out;
+  }
+
+  // SwiGLU (Shazeer 2020, arXiv:2002.05202): down(silu(gate x) * up x).
+  Status FeedForwardBlock(size_t layer, std::vector<Vector>& rows) {
+    const std::string blk = "blk." + std::to_string(layer) + ".";
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* norm, Get(blk + "ffn_norm.weight"));
+    for (Vector& row : rows) {
+      const Vector x = RmsNorm(row.data(), config_.d, *norm, config_.eps);
+      MOONLIT_ASSIGN_OR_RETURN(Vector gate, Linear(blk + "ffn_gate", x));
+      MOONLIT_ASSIGN_OR_RETURN(const Vector up, Linear(blk + "ffn_up", x));
+      for (size_t i = 0; i < gate.size(); ++i) gate[i] = gate[i] / (1.0 + std::exp(-gate[i])) * up[i];
+      MOONLIT_ASSIGN_OR_RETURN(const Vector y, Linear(blk + "ffn_down", gate));
+      for (size_t i = 0; i < y.size(); ++i) row[i] += y[i];
+    }
+    return Status();
+  }
+
+  const Metadata& metadata_;
+  const WeightSource& source_;
+  Config config_{};
+  ActivationMode mode_ = ActivationMode::kFloat;
+  std::map<std::string, Matrix> cache_;
+};
+
+}  // namespace
+
+Result<std::vector<double>> Forward(const Metadata& metadata, const WeightSource& source, const std::vector<int32_t>& tokens,
+                                    ActivationMode mode) {
+  Model model(metadata, source);
+  MOONLIT_RETURN_IF_ERROR(model.ReadConfig());
+  return model.Run(tokens, mode);
+}
+
+}  // namespace moonlit::reference
