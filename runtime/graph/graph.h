@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graph of a model: what is computed, nothing about how. A model file builds it once; runtime/exec binds it to kernels.
+//
+//   Graph g;
+//   WeightId norm = g.Weight("blk.0.attn_norm.weight", {d});
+//   ValueId x = g.Embed(g.Weight("token_embd.weight", {vocab, d}));
+//   g.SetLayer(0);
+//   ValueId h = g.RmsNorm(x, norm, 1e-5f);
+//   ValueId y = g.Add(x, g.Linear(h, wq));
+//   ...
+//   g.Logits(g.RmsNorm(x, output_norm, eps), head);
+//   MOONLIT_RETURN_IF_ERROR(g.Finish());
+//
+// Every value is [tokens, width]: tokens is a run-time number. Weights are named as in the file, with the shape that the
+// architecture expects (row-major, [outputs, inputs]); an absent optional weight is kNoWeight.
+//
+// Building never fails on the spot, so that a model reads as its paper: the first broken shape rule is kept and returned by
+// Finish, with the node and layer it happened in. Later nodes get values of width 0 and are not checked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/tensor/shape.h"
+
+namespace moonlit {
+
+using ValueId = uint32_t;
+using WeightId = uint32_t;
+inline constexpr ValueId kNoValue = UINT32_MAX;
+inline constexpr WeightId kNoWeight = UINT32_MAX;
+
+enum class Op : uint8_t {
+#define MOONLIT_OP(enumerator, name, inputs, fewest, most, attributes, rule) enumerator,
+#include "runtime/graph/ops.inc"
+#undef MOONLIT_OP
+};
+
+// Which elements of a head RoPE turns together (Su et al. 2021, arXiv:2104.09864).
+enum class RopePairs : uint8_t {
+  kNone,
+  kNeighbours,  // (2i, 2i + 1): llama, as GGUF's converter permutes its rows
+  kHalves,      // (i, i + dims / 2): "neox", qwen
+};
+
+enum class RopeScaling : uint8_t { kNone, kLinear, kYarn };
+
+struct RopeSpec {
+  RopePairs pairs = RopePairs::kNone;
+  size_t dims = 0;                    // elements of a head that turn: even, at most key_dim; the rest passes through
+  double base = 10000.0;
+  RopeScaling scaling = RopeScaling::kNone;
+  double factor = 1.0;                // kLinear, kYarn: how many times longer than the trained context
+  double original_context = 0;        // kYarn
+  double beta_fast = 32, beta_slow = 1;  // kYarn: rotations over the original context that bound the ramp
+  double magnitude = 1.0;             // multiplies cos and sin
+  WeightId divisors = kNoWeight;      // [dims / 2] divisors of the frequencies (Llama 3's rope_freqs), or kNoWeight
+  bool operator==(const RopeSpec&) const = default;
+};
+
+struct AttentionSpec {
+  size_t heads = 0;
+  size_t kv_heads = 0;       // divides heads; query head h reads KV head h / (heads / kv_heads)
+  size_t key_dim = 0;        // head size of queries and keys
+  size_t value_dim = 0;
+  float scale = 0;           // multiplies q . k
+  float softcap = 0;         // 0: off
+  size_t window = 0;         // key j is visible to query i iff 0 <= i - j < window; 0: no limit
+  RopeSpec rope;
+  WeightId q_norm = kNoWeight;  // [key_dim] RMS norm of every head before RoPE, or kNoWeight
+  WeightId k_norm = kNoWeight;
+  float norm_eps = 0;
+};
+
+enum class GateKind : uint8_t { kSilu };  // out = silu(gate) * up
+
+struct EmbedAttributes {};
+struct RmsNormAttributes {
+  float eps;
+};
+struct LinearAttributes {};
+struct AddAttributes {};
+struct GateAttributes {
+  GateKind kind;
+};
+struct LogitsAttributes {};
+
+using Attributes = std::variant<EmbedAttributes, RmsNormAttributes, LinearAttributes, AttentionSpec, AddAttributes, GateAttributes,
+                                LogitsAttributes>;
+
+struct Value {
+  size_t width;        // [tokens, width]
+  uint32_t producer;   // index of the node
+};
+
+struct WeightSpec {
+  std::string name;
+  Shape shape;
+};
+
+struct Node {
+  Op op;
+  int layer;                       // -1 outside the layers
+  std::vector<ValueId> inputs;
+  std::vector<WeightId> weights;   // kLinear: matrix, then the bias if there is one
+  ValueId output;
+  Attributes attributes;
+};
+
+const char* OpName(Op op);
+
+// Built by one thread, then immutable; const functions are thread safe.
+class Graph {
+ public:
+  // Declares a weight; the same name twice gives the same id (a tied head) and must have the same shape.
+  WeightId Weight(std::string name, Shape shape);
+  // Layer number of the nodes that follow, for messages and dumps; -1 for none.
+  void SetLayer(int layer) { layer_ = layer; }
+
+  ValueId Embed(WeightId table);                                        // [vocab, d] -> [tokens, d]
+  ValueId RmsNorm(ValueId x, WeightId weight, float eps);               // x / sqrt(mean(x^2) + eps) * weight
+  ValueId Linear(ValueId x, WeightId matrix, WeightId bias = kNoWeight);  // x W^T + b
+  // q [tokens, heads * key_dim], k [tokens, kv_heads * key_dim], v [tokens, kv_heads * value_dim] -> [tokens, heads * value_dim].
+  // Head norms, RoPE and the cache write are part of the op: keys enter the cache rotated.
+  ValueId Attention(ValueId q, ValueId k, ValueId v, const AttentionSpec& spec);
+  ValueId Add(ValueId a, ValueId b);
+  ValueId Gate(ValueId gate, ValueId up, GateKind kind);                // silu(gate) * up (Shazeer 2020, arXiv:2002.05202)
+  void Logits(ValueId x, WeightId head);                                // [vocab, d]; ends the graph
+
+  // OK when every rule held and the graph ends in Logits; else the first fault, naming op, layer and weight.
+  Status Finish() const;
+
+  const std::vector<Value>& values() const { return values_; }
+  const std::vector<WeightSpec>& weights() const { return weights_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  // One node a line: "%3 = linear %2 blk.0.attn_q.weight [96, 72] -> 96  (layer 0)".
+  std::string Dump() const;
+
+ private:
+  ValueId Append(Op op, std::vector<ValueId> inputs, std::vector<WeightId> weights, Attributes attributes);
+  std::vector<Value> values_;
+  std::vector<WeightSpec> weights_;
+  std::vector<Node> nodes_;
+  int layer_ = -1;
+  Status status_;
+};
+
+}  // namespace moonlit
