@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Moonlit's C interface: load a model, make sessions, evaluate tokens, generate text. moonlit.hpp is a thin C++ layer on it.
+ *
+ *   moonlit_model_options options;
+ *   moonlit_model_options_init(&options, sizeof options);
+ *   moonlit_error error = {0};
+ *   moonlit_model* model = NULL;
+ *   if (moonlit_model_load("model.gguf", &options, &model, &error) != MOONLIT_OK) { puts(error.message); return 1; }
+ *
+ * Conventions
+ *  1. Every function that can fail returns a moonlit_code and fills *error (which may be NULL) with one sentence. Nothing is printed,
+ *     nothing exits or aborts, and there is no global state.
+ *  2. Option structs carry their size: initialise them by their _init function with sizeof, then set fields. Later versions append
+ *     fields only.
+ *  3. Text is UTF-8 given by pointer and length (bytes), and may contain NUL. Ids are int32_t.
+ *  4. Objects made by a function are the caller's and are freed by the matching _free, which accepts NULL. A model must outlive its
+ *     sessions.
+ *  5. A model may be used from several threads at once; steps are serialised inside. A session has one owner at a time: a second
+ *     thread in it gets MOONLIT_BUSY. moonlit_session_cancel may be called from any thread.
+ */
+#ifndef MOONLIT_H_
+#define MOONLIT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define MOONLIT_API __attribute__((visibility("default")))
+#else
+#define MOONLIT_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum moonlit_code {
+  MOONLIT_OK = 0,
+  MOONLIT_INVALID_ARGUMENT = 1, /* the caller's value is wrong */
+  MOONLIT_NOT_FOUND = 2,        /* a file, tensor or key that does not exist */
+  MOONLIT_CORRUPT = 3,          /* a file breaks its own format */
+  MOONLIT_UNSUPPORTED = 4,      /* well formed, but nothing this build can do */
+  MOONLIT_OUT_OF_MEMORY = 5,
+  MOONLIT_EXHAUSTED = 6,        /* context, cache pages or sessions are used up */
+  MOONLIT_CANCELLED = 7,
+  MOONLIT_BUSY = 8,             /* the session is in use by another thread */
+  MOONLIT_IO = 9,
+  MOONLIT_INTERNAL = 10         /* a bug of ours that was caught */
+} moonlit_code;
+
+typedef struct moonlit_error {
+  moonlit_code code;
+  char message[1024]; /* NUL-terminated, cut to fit */
+} moonlit_error;
+
+typedef struct moonlit_model moonlit_model;
+typedef struct moonlit_session moonlit_session;
+
+/* Version of the library, for example "0.1.0". Static storage. */
+MOONLIT_API const char* moonlit_version(void);
+
+/* ---- models ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct moonlit_model_options {
+  size_t size;             /* set by moonlit_model_options_init */
+  uint32_t threads;        /* 0: one a physical core, within the container's quota */
+  uint32_t n_ctx;          /* tokens a session may hold; 0: what the model was trained for, at most 4096 */
+  uint32_t max_sessions;   /* sessions that may live at once; the cache for all is reserved at load. Default 1 */
+  uint32_t chunk_tokens;   /* tokens of one prefill step; default 512 */
+  uint32_t page_tokens;    /* tokens of a cache page, a multiple of 64; default 64 */
+  const char* key_type;    /* cache: "f32", "f16", "bf16", "q8_0", "q4_0"; NULL: bf16 where the CPU multiplies it, else f16 */
+  const char* value_type;
+  const char* variant;     /* kernel variant by name; NULL: the environment's MOONLIT_VARIANT, else the best for this CPU */
+  int exact;               /* non-zero: float activations on dequantized weights, a slow reference */
+  int vocab_only;          /* non-zero: read the tokenizer alone, no weights; such a model has no sessions */
+  /* Called while loading with bytes done and in total; return non-zero to cancel. May be NULL. */
+  int (*progress)(void* user, uint64_t done, uint64_t total);
+  void* progress_user;
+} moonlit_model_options;
+
+MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);
+
+/* `path`: a GGUF file (any part of a split one), or "poet" for the model that Moonlit carries. */
+MOONLIT_API moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options, moonlit_model** model,
+                                            moonlit_error* error);
+MOONLIT_API void moonlit_model_free(moonlit_model* model);
+
+typedef struct moonlit_model_info {
+  size_t size;               /* set by the caller to sizeof before the call */
+  const char* architecture;  /* strings live as long as the model */
+  const char* name;
+  const char* file_type;     /* format of most weights, "Q4_0" */
+  const char* variant;
+  const char* key_type;      /* of the cache, after defaults */
+  const char* value_type;
+  const char* thread_reason; /* why this many threads, one sentence */
+  uint64_t parameters;
+  uint64_t file_bytes;
+  uint64_t packed_bytes;
+  uint32_t n_vocab;
+  uint32_t n_ctx;
+  uint32_t n_ctx_train;
+  uint32_t n_layers;
+  uint32_t n_embd;
+  uint32_t threads;
+} moonlit_model_info;
+
+MOONLIT_API void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info);
+
+/* ---- tokens ---------------------------------------------------------------------------------------------------------- */
+
+enum {
+  MOONLIT_ADD_SPECIAL = 1,   /* begin/end tokens, as the file says */
+  MOONLIT_PARSE_SPECIAL = 2  /* names of control tokens in the text become those tokens */
+};
+
+/* Writes at most `capacity` ids to `ids` (may be NULL when capacity is 0) and the full number to *count. */
+MOONLIT_API moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size_t length, int flags, int32_t* ids,
+                                          size_t capacity, size_t* count, moonlit_error* error);
+/* Bytes of a whole sequence. Control tokens give nothing unless show_special. Writes at most `capacity` bytes, the full number to
+ * *length. An id outside the vocabulary is MOONLIT_INVALID_ARGUMENT. */
+MOONLIT_API moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, size_t count, int show_special, char* text,
+                                            size_t capacity, size_t* length, moonlit_error* error);
+/* Non-zero when the token ends a generation (end of text, of turn). */
+MOONLIT_API int moonlit_token_is_end(const moonlit_model* model, int32_t id);
+/* Id of the token that begins a text, -1 when the model adds none. */
+MOONLIT_API int32_t moonlit_token_begin(const moonlit_model* model);
+
+/* ---- sessions -------------------------------------------------------------------------------------------------------- */
+
+MOONLIT_API moonlit_code moonlit_session_new(moonlit_model* model, moonlit_session** session, moonlit_error* error);
+MOONLIT_API void moonlit_session_free(moonlit_session* session);
+/* Tokens that the session holds. */
+MOONLIT_API size_t moonlit_session_length(const moonlit_session* session);
+/* Forgets all but the first `length` tokens. */
+MOONLIT_API moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, moonlit_error* error);
+/* Stops a running eval or generate before its next tile of work; it returns MOONLIT_CANCELLED (generate: finishes with
+ * MOONLIT_FINISH_CANCELLED). Without one running it does nothing. Any thread. */
+MOONLIT_API void moonlit_session_cancel(moonlit_session* session);
+
+typedef enum moonlit_outputs { MOONLIT_OUTPUT_NONE = 0, MOONLIT_OUTPUT_LAST = 1, MOONLIT_OUTPUT_ALL = 2 } moonlit_outputs;
+
+/* Logits of one position: `position` counts from the first token of this call; logits: [n_vocab], valid during the call. */
+typedef void (*moonlit_logits_fn)(void* user, size_t position, const float* logits, size_t n_vocab);
+
+/* Appends tokens to the session and hands out the logits asked for, in order. On failure the session keeps its length. */
+MOONLIT_API moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t count, moonlit_outputs outputs,
+                                      moonlit_logits_fn consume, void* user, moonlit_error* error);
+
+/* ---- generation ------------------------------------------------------------------------------------------------------ */
+
+typedef struct moonlit_generate_options {
+  size_t size;            /* set by moonlit_generate_options_init */
+  size_t max_tokens;      /* 0: until the end or until the context is full */
+  float temperature;      /* 0: the most likely token; default 0.8 */
+  int32_t top_k;          /* 0: off; default 40 */
+  float top_p;            /* 1: off; default 0.95 */
+  float min_p;            /* 0: off; default 0.05 */
+  float repeat_penalty;   /* 1: off (default) */
+  uint32_t repeat_last_n; /* tokens that the penalty looks back at; default 64 */
+  uint64_t seed;          /* the same seed gives the same tokens; default 0 */
+  const char* const* stop;  /* [stop_count] NUL-terminated strings that end the text and are not given out */
+  size_t stop_count;
+  int ignore_end;         /* non-zero: go on after an end token (benchmarks) */
+  /* Pieces of whole UTF-8 characters, as soon as they are sure; return non-zero to stop. May be NULL. */
+  int (*text)(void* user, const char* piece, size_t length);
+  /* Prompt tokens done, of total, after each prefill step. May be NULL. */
+  void (*prefill_progress)(void* user, size_t done, size_t total);
+  void* user;
+} moonlit_generate_options;
+
+MOONLIT_API void moonlit_generate_options_init(moonlit_generate_options* options, size_t size);
+
+typedef enum moonlit_finish {
+  MOONLIT_FINISH_END = 0,       /* the model ended its text */
+  MOONLIT_FINISH_STOP = 1,      /* a stop string */
+  MOONLIT_FINISH_LENGTH = 2,    /* max_tokens */
+  MOONLIT_FINISH_CONTEXT = 3,   /* the context is full */
+  MOONLIT_FINISH_CANCELLED = 4  /* the callback or moonlit_session_cancel */
+} moonlit_finish;
+
+typedef struct moonlit_generate_result {
+  size_t size;             /* set by the caller to sizeof before the call */
+  moonlit_finish finish;
+  size_t prompt_tokens;
+  size_t generated_tokens;
+  double prefill_seconds;
+  double decode_seconds;
+} moonlit_generate_result;
+
+/* Appends the prompt to the session and generates. A prompt that does not fit is MOONLIT_EXHAUSTED with the needed and the allowed
+ * number; it is never cut. `result` may be NULL. */
+MOONLIT_API moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, size_t prompt_count,
+                                          const moonlit_generate_options* options, moonlit_generate_result* result,
+                                          moonlit_error* error);
+
+/* Perplexity by windows of n_ctx tokens whose second half is counted (as llama.cpp's perplexity tool does). The text's ids come from
+ * moonlit_tokenize with MOONLIT_ADD_SPECIAL. `progress` after each window; non-zero cancels. */
+typedef struct moonlit_perplexity_result {
+  size_t size;
+  double perplexity;
+  double standard_error;   /* of the perplexity */
+  size_t counted_tokens;
+  size_t windows;
+} moonlit_perplexity_result;
+MOONLIT_API moonlit_code moonlit_perplexity(moonlit_session* session, const int32_t* ids, size_t count, size_t window,
+                                            int (*progress)(void* user, size_t done, size_t total, double perplexity_so_far),
+                                            void* user, moonlit_perplexity_result* result, moonlit_error* error);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MOONLIT_H_ */

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thin C++20 layer over moonlit.h: the same functions with owners, spans and strings. Header only; no exception is thrown.
+//
+//   auto model = moonlit::api::Model::Load("poet");
+//   if (!model) { std::cerr << model.error().message; return 1; }
+//   auto session = model->NewSession();
+//   auto ids = model->Tokenize("...", MOONLIT_ADD_SPECIAL);
+//   session->Generate(*ids, options, [](std::string_view piece) { std::cout << piece; return true; });
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "moonlit.h"
+
+namespace moonlit::api {
+
+struct Error {
+  moonlit_code code = MOONLIT_OK;
+  std::string message;
+};
+
+// A value or an Error.
+template <typename T>
+class [[nodiscard]] Expected {
+ public:
+  Expected(T value) : value_(std::move(value)) {}                // NOLINT: implicit on purpose
+  Expected(Error error) : error_(std::move(error)) {}            // NOLINT
+  explicit operator bool() const { return value_.has_value(); }
+  T& operator*() { return *value_; }
+  T* operator->() { return &*value_; }
+  const Error& error() const { return error_; }
+
+ private:
+  std::optional<T> value_;
+  Error error_;
+};
+
+inline Error MakeError(const moonlit_error& error) { return Error{error.code, error.message}; }
+
+class Session {
+ public:
+  explicit Session(moonlit_session* handle) : handle_(handle, &moonlit_session_free) {}
+  moonlit_session* handle() const { return handle_.get(); }
+  size_t length() const { return moonlit_session_length(handle_.get()); }
+  void Cancel() { moonlit_session_cancel(handle_.get()); }
+  Error Truncate(size_t length) {
+    moonlit_error error = {};
+    moonlit_session_truncate(handle_.get(), length, &error);
+    return MakeError(error);
+  }
+  // consume(position, logits): see moonlit_logits_fn.
+  Error Eval(std::span<const int32_t> ids, moonlit_outputs outputs,
+             const std::function<void(size_t position, std::span<const float> logits)>& consume) {
+    moonlit_error error = {};
+    auto call = [](void* user, size_t position, const float* logits, size_t n_vocab) {
+      const auto& fn = *static_cast<const std::function<void(size_t, std::span<const float>)>*>(user);
+      if (fn) fn(position, {logits, n_vocab});
+    };
+    moonlit_eval(handle_.get(), ids.data(), ids.size(), outputs, call,
+                 const_cast<void*>(static_cast<const void*>(&consume)), &error);
+    return MakeError(error);
+  }
+  // text(piece): return false to stop. The callbacks and `user` inside `options` are replaced.
+  Expected<moonlit_generate_result> Generate(std::span<const int32_t> prompt, moonlit_generate_options options,
+                                             const std::function<bool(std::string_view piece)>& text,
+                                             const std::function<void(size_t done, size_t total)>& prefill = {}) {
+    struct Callbacks {
+      const std::function<bool(std::string_view)>* text;
+      const std::function<void(size_t, size_t)>* prefill;
+    } callbacks{&text, &prefill};
+    options.user = &callbacks;
+    options.text = [](void* user, const char* piece, size_t length) {
+      const auto& fn = *static_cast<Callbacks*>(user)->text;
+      return fn && !fn({piece, length}) ? 1 : 0;
+    };
+    options.prefill_progress = [](void* user, size_t done, size_t total) {
+      const auto& fn = *static_cast<Callbacks*>(user)->prefill;
+      if (fn) fn(done, total);
+    };
+    moonlit_generate_result result = {};
+    result.size = sizeof result;
+    moonlit_error error = {};
+    if (moonlit_generate(handle_.get(), prompt.data(), prompt.size(), &options, &result, &error) != MOONLIT_OK) {
+      return MakeError(error);
+    }
+    return result;
+  }
+
+ private:
+  std::unique_ptr<moonlit_session, void (*)(moonlit_session*)> handle_;
+};
+
+class Model {
+ public:
+  static moonlit_model_options Options() {
+    moonlit_model_options options;
+    moonlit_model_options_init(&options, sizeof options);
+    return options;
+  }
+  static Expected<Model> Load(const std::string& path, const moonlit_model_options& options = Options()) {
+    moonlit_model* handle = nullptr;
+    moonlit_error error = {};
+    if (moonlit_model_load(path.c_str(), &options, &handle, &error) != MOONLIT_OK) return MakeError(error);
+    return Model(handle);
+  }
+  moonlit_model* handle() const { return handle_.get(); }
+  moonlit_model_info info() const {
+    moonlit_model_info info = {};
+    info.size = sizeof info;
+    moonlit_model_get_info(handle_.get(), &info);
+    return info;
+  }
+  // Several sessions need moonlit_model_options.max_sessions.
+  Expected<Session> NewSession() {
+    moonlit_session* session = nullptr;
+    moonlit_error error = {};
+    if (moonlit_session_new(handle_.get(), &session, &error) != MOONLIT_OK) return MakeError(error);
+    return Session(session);
+  }
+  Expected<std::vector<int32_t>> Tokenize(std::string_view text, int flags) const {
+    std::vector<int32_t> ids(text.size() + 8);
+    size_t count = 0;
+    moonlit_error error = {};
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      if (moonlit_tokenize(handle_.get(), text.data(), text.size(), flags, ids.data(), ids.size(), &count, &error) != MOONLIT_OK) {
+        return MakeError(error);
+      }
+      const bool fits = count <= ids.size();
+      ids.resize(count);
+      if (fits) break;
+    }
+    return ids;
+  }
+  Expected<std::string> Detokenize(std::span<const int32_t> ids, bool show_special = false) const {
+    std::string text(ids.size() * 8 + 8, '\0');
+    size_t length = 0;
+    moonlit_error error = {};
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      if (moonlit_detokenize(handle_.get(), ids.data(), ids.size(), show_special ? 1 : 0, text.data(), text.size(), &length, &error) !=
+          MOONLIT_OK) {
+        return MakeError(error);
+      }
+      const bool fits = length <= text.size();
+      text.resize(length);
+      if (fits) break;
+    }
+    return text;
+  }
+  bool IsEnd(int32_t id) const { return moonlit_token_is_end(handle_.get(), id) != 0; }
+
+ private:
+  explicit Model(moonlit_model* handle) : handle_(handle, &moonlit_model_free) {}
+  std::unique_ptr<moonlit_model, void (*)(moonlit_model*)> handle_;
+};
+
+}  // namespace moonlit::api

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+
+#include "tools/cli/model_flags.h"
+
+namespace moonlit::cli {
+namespace {
+
+// The session that Ctrl-C stops. A second Ctrl-C ends the process the hard way.
+std::atomic<moonlit_session*> interruptible{nullptr};
+std::atomic<bool> interrupted{false};
+
+void OnInterrupt(int signal) {
+  if (interrupted.exchange(true)) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+    return;
+  }
+  if (moonlit_session* session = interruptible.load()) moonlit_session_cancel(session);
+}
+
+class Generate : public Command {
+ public:
+  void DeclareFlags(CLI::App& app) override {
+    model_.Declare(app, true);
+    text_.Declare(app);
+    moonlit_generate_options_init(&options_, sizeof options_);
+    app.add_option("-n,--n-predict", n_, "Tokens to generate at most; -1: until the model ends or the context is full")
+        ->capture_default_str()
+        ->check(CLI::Range(-1, 1 << 30));
+    app.add_option("--temp", options_.temperature, "Temperature; 0: always the most likely token")->capture_default_str();
+    app.add_option("--top-k", options_.top_k, "Keep the K most likely tokens; 0: all")->capture_default_str();
+    app.add_option("--top-p", options_.top_p, "Keep the most likely tokens up to this probability; 1: all")->capture_default_str();
+    app.add_option("--min-p", options_.min_p, "Keep tokens with at least this share of the best one's probability; 0: all")
+        ->capture_default_str();
+    app.add_option("--repeat-penalty", options_.repeat_penalty, "Penalty for tokens seen lately; 1: off")->capture_default_str();
+    app.add_option("--repeat-last-n", options_.repeat_last_n, "How far the penalty looks back")->capture_default_str();
+    seed_option_ = app.add_option("--seed", options_.seed, "Seed of the sampling (default: the clock)");
+    app.add_option("-s,--stop,-r,--reverse-prompt", stop_, "Text that ends the generation and is not printed; may be repeated");
+    app.add_flag("--ignore-eos", ignore_end_, "Go on after an end token");
+    app.add_flag("--echo", echo_, "Print the prompt before its continuation");
+    app.add_flag("--quiet,-q", quiet_, "No timings at the end");
+  }
+
+  int Run() override {
+    std::string prompt;
+    if (!text_.Read(&prompt)) return kUsage;
+    int code = kFailed;
+    auto model = LoadModel(model_, &code);
+    if (!model) return code;
+    auto ids = model->Tokenize(prompt, MOONLIT_ADD_SPECIAL | MOONLIT_PARSE_SPECIAL);
+    if (!ids) return Report(ids.error());
+    auto session = model->NewSession();
+    if (!session) return Report(session.error());
+
+    FillOptions();
+    interruptible.store(session->handle());
+    std::signal(SIGINT, OnInterrupt);
+    if (echo_) Print(prompt);
+    auto progress = std::make_unique<ProgressLine>("prefill");
+    auto result = session->Generate(
+        *ids, options_,
+        [&](std::string_view piece) {
+          progress.reset();
+          return Print(piece);
+        },
+        [&](size_t done, size_t total) {
+          if (progress) progress->Update(done, total);
+        });
+    progress.reset();
+    interruptible.store(nullptr);
+    if (!result) return interrupted ? kInterrupted : Report(result.error());
+    if (!Print("\n")) return kFailed;
+    if (!quiet_) PrintTimings(model->info(), *result);
+    return result->finish == MOONLIT_FINISH_CANCELLED && interrupted ? kInterrupted : kOk;
+  }
+
+ private:
+  void FillOptions() {
+    options_.max_tokens = n_ < 0 ? 0 : static_cast<size_t>(n_);
+    options_.ignore_end = ignore_end_ ? 1 : 0;
+    if (seed_option_->count() == 0) options_.seed = static_cast<uint64_t>(std::time(nullptr));
+    for (const std::string& stop : stop_) stop_pointers_.push_back(stop.c_str());
+    options_.stop = stop_pointers_.data();
+    options_.stop_count = stop_pointers_.size();
+  }
+
+  // False when stdout is gone (a closed pipe): the generation stops.
+  static bool Print(std::string_view text) {
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  }
+
+  static void PrintTimings(const moonlit_model_info& info, const moonlit_generate_result& r) {
+    auto rate = [](size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
+    static const char* const kFinish[] = {"end of text", "stop string", "token limit", "context full", "interrupted"};
+    std::fprintf(stderr,
+                 "\nprefill %zu tokens in %.1f ms (%.1f tokens/s), decode %zu tokens in %.1f ms (%.1f tokens/s); %s; "
+                 "%s, %u threads\n",
+                 r.prompt_tokens, 1e3 * r.prefill_seconds, rate(r.prompt_tokens, r.prefill_seconds), r.generated_tokens,
+                 1e3 * r.decode_seconds, rate(r.generated_tokens, r.decode_seconds), kFinish[r.finish], info.variant, info.threads);
+  }
+
+  ModelFlags model_;
+  TextFlags text_;
+  moonlit_generate_options options_ = {};
+  CLI::Option* seed_option_ = nullptr;
+  int n_ = -1;
+  std::vector<std::string> stop_;
+  std::vector<const char*> stop_pointers_;
+  bool ignore_end_ = false;
+  bool echo_ = false;
+  bool quiet_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeGenerate() { return std::make_unique<Generate>(); }
+
+}  // namespace moonlit::cli

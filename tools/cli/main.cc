@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `moonlit` command: subcommands come from commands.inc.
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "runtime/api/moonlit.h"
+#include "tools/cli/command.h"
+
+namespace moonlit::cli {
+#define MOONLIT_COMMAND(name, maker, help) std::unique_ptr<Command> maker();
+#include "tools/cli/commands.inc"
+#undef MOONLIT_COMMAND
+
+namespace {
+
+int Main(int argc, char** argv) {
+  CLI::App app("Moonlit: small language models on ordinary CPUs.\n"
+               "  moonlit generate -m model.gguf -p \"Once upon a time\"\n"
+               "  moonlit generate -p 床前明月 --temp 0          (the verse model that Moonlit carries)");
+  app.name("moonlit");
+  app.set_version_flag("--version", std::string("moonlit ") + moonlit_version());
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::help);
+
+  struct Entry {
+    CLI::App* app;
+    std::unique_ptr<Command> command;
+  };
+  std::vector<Entry> entries;
+  auto add = [&](const char* name, const char* help, std::unique_ptr<Command> command) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    command->DeclareFlags(*sub);
+    entries.push_back({sub, std::move(command)});
+  };
+#define MOONLIT_COMMAND(name, maker, help) add(#name, help, maker());
+#include "tools/cli/commands.inc"
+#undef MOONLIT_COMMAND
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? kOk : kUsage;
+  }
+  for (const Entry& entry : entries) {
+    if (entry.app->parsed()) return entry.command->Run();
+  }
+  return kUsage;
+}
+
+}  // namespace
+}  // namespace moonlit::cli
+
+int main(int argc, char** argv) {
+  try {
+    return moonlit::cli::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "moonlit: %s\n", error.what());
+    return moonlit::cli::kFailed;
+  }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags that every command with a model has, declared once, and loading with a progress line.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runtime/api/moonlit.hpp"
+#include "tools/cli/command.h"
+
+namespace moonlit::cli {
+
+struct ModelFlags {
+  std::string model = "poet";
+  uint32_t threads = 0;
+  uint32_t n_ctx = 0;
+  uint32_t chunk_tokens = 512;
+  uint32_t page_tokens = 64;
+  std::string key_type;     // empty: the default for the CPU
+  std::string value_type;
+  bool exact = false;
+  bool vocab_only = false;
+
+  // `runs`: the command evaluates tokens (threads, context, cache); otherwise only -m is declared.
+  void Declare(CLI::App& app, bool runs);
+  moonlit_model_options ToOptions() const;
+};
+
+// Loads and reports failure on stderr; *exit_code says what to return when the result is empty.
+std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code);
+
+// "moonlit: <message>" on stderr and the exit code for it.
+int Report(const api::Error& error);
+
+// -p TEXT, -f FILE ("-": standard input), else standard input when it is no terminal. False after reporting on stderr.
+struct TextFlags {
+  std::string prompt;
+  std::string file;
+  CLI::Option* prompt_option = nullptr;
+  void Declare(CLI::App& app);
+  bool Read(std::string* text) const;
+};
+
+// "1,5,7" -> ids; false after reporting on stderr.
+bool ParseIds(const std::string& list, std::vector<int32_t>* ids);
+
+// A line on stderr that is redrawn in place; silent when stderr is no terminal or until 300 ms have passed.
+class ProgressLine {
+ public:
+  explicit ProgressLine(const char* what);
+  ~ProgressLine();  // clears the line
+  void Update(uint64_t done, uint64_t total);
+
+ private:
+  const char* what_;
+  bool terminal_;
+  double started_;
+  double drawn_ = 0;
+};
+
+double NowSeconds();
+
+}  // namespace moonlit::cli
