@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/graph/composites.h"
+
+namespace moonlit {
+
+ValueId GatedFeedForward(Graph& graph, ValueId x, WeightId gate, WeightId up, WeightId down, GateKind kind) {
+  const ValueId gate_value = graph.Linear(x, gate);
+  const ValueId up_value = graph.Linear(x, up);
+  return graph.Linear(graph.Gate(gate_value, up_value, kind), down);
+}
+
+}  // namespace moonlit

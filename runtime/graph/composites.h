@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks that are made of ops: no kernel, no stage of their own. The fusion pass (fusion.h) sees the ops and finds the fast form.
+#pragma once
+
+#include "runtime/graph/graph.h"
+
+namespace moonlit {
+
+// down(silu(gate x) * up x), Shazeer 2020 (arXiv:2002.05202). x: [tokens, d]; gate, up: [ffn, d]; down: [d, ffn].
+ValueId GatedFeedForward(Graph& graph, ValueId x, WeightId gate, WeightId up, WeightId down, GateKind kind = GateKind::kSilu);
+
+}  // namespace moonlit

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/graph/fusion.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace moonlit {
+namespace {
+
+constexpr const char* kStageNames[] = {"embed", "activate", "norm",     "products",  "gated_products",
+                                       "gate",  "add",      "qkv_post", "attention", "head"};
+
+class Fuser {
+ public:
+  explicit Fuser(const Graph& graph) : graph_(graph), done_(graph.nodes().size(), false), activated_(graph.values().size()) {
+    users_.resize(graph.values().size());
+    for (size_t i = 0; i < graph.nodes().size(); ++i) {
+      for (ValueId input : graph.nodes()[i].inputs) users_[input].push_back(static_cast<uint32_t>(i));
+    }
+    fused_.storage.resize(graph.values().size());
+    std::iota(fused_.storage.begin(), fused_.storage.end(), ValueId{0});
+  }
+
+  FusedGraph Run() {
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      if (!done_[i]) EmitNode(static_cast<uint32_t>(i));
+    }
+    ShareResidualStorage();
+    return std::move(fused_);
+  }
+
+ private:
+  const Node& node(uint32_t i) const { return graph_.nodes()[i]; }
+  const Node& Producer(ValueId v) const { return node(graph_.values()[v].producer); }
+
+  FusedStage& Emit(StageKind kind, const Node& n) {
+    fused_.stages.push_back({});
+    FusedStage& stage = fused_.stages.back();
+    stage.kind = kind;
+    stage.layer = n.layer;
+    if (!n.inputs.empty()) stage.input = n.inputs[0];
+    if (n.inputs.size() > 1) stage.input_b = n.inputs[1];
+    if (n.inputs.size() > 2) stage.input_c = n.inputs[2];
+    stage.output = n.output;
+    return stage;
+  }
+
+  bool OnlyUsedBy(ValueId v, Op op) const {
+    return !users_[v].empty() &&
+           std::all_of(users_[v].begin(), users_[v].end(), [&](uint32_t user) { return node(user).op == op; });
+  }
+
+  void EmitNode(uint32_t i) {
+    const Node& n = node(i);
+    done_[i] = true;
+    switch (n.op) {
+      case Op::kEmbed:
+        Emit(StageKind::kEmbed, n).parts.push_back({n.weights[0], kNoWeight, n.output});
+        break;
+      case Op::kRmsNorm:
+        EmitNorm(n);
+        break;
+      case Op::kLinear:
+        EmitProducts(i);
+        break;
+      case Op::kAttention:
+        EmitAttention(n);
+        break;
+      case Op::kAdd:
+        Emit(StageKind::kAdd, n);
+        break;
+      case Op::kGate:
+        Emit(StageKind::kGate, n).gate = std::get<GateAttributes>(n.attributes).kind;
+        break;
+      case Op::kLogits:
+        EmitHead(n);
+        break;
+    }
+  }
+
+  // A norm waits for its products or head, which know the form they want; anything else gets plain floats.
+  void EmitNorm(const Node& n) {
+    if (OnlyUsedBy(n.output, Op::kLinear) || OnlyUsedBy(n.output, Op::kLogits)) return;
+    FusedStage& stage = Emit(StageKind::kNorm, n);
+    stage.norm = n.weights[0];
+    stage.eps = std::get<RmsNormAttributes>(n.attributes).eps;
+  }
+
+  void EmitActivation(ValueId x, int layer) {
+    if (activated_[x]) return;
+    activated_[x] = true;
+    const Node& producer = Producer(x);
+    FusedStage stage;
+    stage.kind = StageKind::kActivate;
+    stage.layer = layer;
+    stage.input = stage.output = x;
+    if (producer.op == Op::kRmsNorm && OnlyUsedBy(x, Op::kLinear)) {
+      stage.input = producer.inputs[0];
+      stage.norm = producer.weights[0];
+      stage.eps = std::get<RmsNormAttributes>(producer.attributes).eps;
+    }
+    fused_.stages.push_back(std::move(stage));
+  }
+
+  // The Gate that joins exactly these two products of x, or null.
+  const Node* PairedGate(uint32_t i) const {
+    const Node& n = node(i);
+    if (users_[n.output].size() != 1 || n.weights.size() != 1) return nullptr;
+    const Node& gate = node(users_[n.output][0]);
+    if (gate.op != Op::kGate || gate.inputs[0] == gate.inputs[1]) return nullptr;
+    for (ValueId side : gate.inputs) {
+      const Node& producer = Producer(side);
+      if (producer.op != Op::kLinear || producer.weights.size() != 1 || producer.inputs[0] != n.inputs[0] ||
+          users_[side].size() != 1) {
+        return nullptr;
+      }
+    }
+    return &gate;
+  }
+
+  void EmitProducts(uint32_t i) {
+    const Node& n = node(i);
+    EmitActivation(n.inputs[0], n.layer);
+    if (const Node* gate = PairedGate(i)) {
+      FusedStage& stage = Emit(StageKind::kGatedProducts, n);
+      stage.output = gate->output;
+      stage.gate = std::get<GateAttributes>(gate->attributes).kind;
+      for (ValueId side : gate->inputs) {
+        stage.parts.push_back({Producer(side).weights[0]});
+        done_[graph_.values()[side].producer] = true;
+      }
+      done_[graph_.values()[gate->output].producer] = true;
+      return;
+    }
+    FusedStage& stage = Emit(StageKind::kProducts, n);
+    stage.output = kNoValue;
+    for (uint32_t user : users_[n.inputs[0]]) {
+      if (node(user).op != Op::kLinear || (user != i && (done_[user] || PairedGate(user) != nullptr))) continue;
+      done_[user] = true;
+      stage.parts.push_back(Part(user));
+    }
+  }
+
+  ProductPart Part(uint32_t i) {
+    const Node& n = node(i);
+    ProductPart part{n.weights[0], n.weights.size() > 1 ? n.weights[1] : kNoWeight, n.output};
+    if (users_[n.output].size() != 1) return part;
+    const uint32_t user = users_[n.output][0];
+    const Node& add = node(user);
+    if (add.op != Op::kAdd || add.inputs[0] == add.inputs[1]) return part;
+    const ValueId other = add.inputs[0] == n.output ? add.inputs[1] : add.inputs[0];
+    // The other side must be there already, as plain floats, and not itself be a product that waits for this Add.
+    if (graph_.values()[other].producer >= i || !IsEmitted(other)) return part;
+    part.addend = other;
+    part.output = add.output;
+    done_[user] = true;
+    return part;
+  }
+
+  // Whether an emitted stage writes v as plain floats.
+  bool IsEmitted(ValueId v) const {
+    for (const FusedStage& stage : fused_.stages) {
+      if (stage.kind == StageKind::kActivate || stage.kind == StageKind::kQkvPost) continue;
+      if (stage.output == v) return true;
+      for (const ProductPart& part : stage.parts) {
+        if (part.output == v) return true;
+      }
+    }
+    return false;
+  }
+
+  void EmitAttention(const Node& n) {
+    const AttentionSpec& spec = std::get<AttentionSpec>(n.attributes);
+    for (StageKind kind : {StageKind::kQkvPost, StageKind::kAttention}) {
+      FusedStage& stage = Emit(kind, n);
+      stage.attention = spec;
+      stage.attention_index = fused_.attention_nodes;
+    }
+    fused_.stages[fused_.stages.size() - 2].output = kNoValue;
+    ++fused_.attention_nodes;
+  }
+
+  void EmitHead(const Node& n) {
+    FusedStage& stage = Emit(StageKind::kHead, n);
+    stage.output = kNoValue;
+    stage.parts.push_back({n.weights[0]});
+    const Node& producer = Producer(n.inputs[0]);
+    if (producer.op != Op::kRmsNorm || !OnlyUsedBy(n.inputs[0], Op::kLogits)) return;
+    stage.input = producer.inputs[0];
+    stage.norm = producer.weights[0];
+    stage.eps = std::get<RmsNormAttributes>(producer.attributes).eps;
+  }
+
+  // Last stage that reads v's floats.
+  size_t LastReader(ValueId v) const {
+    size_t last = 0;
+    for (size_t s = 0; s < fused_.stages.size(); ++s) {
+      const FusedStage& stage = fused_.stages[s];
+      bool reads = stage.input == v || stage.input_b == v || stage.input_c == v;
+      for (const ProductPart& part : stage.parts) reads |= part.addend == v;
+      if (reads) last = s;
+    }
+    return last;
+  }
+
+  // A product kernel may write over its addend, element by element; so the sum lives where the addend lived if this was the
+  // addend's last use. One part a stage only: several parts must not write over a value that another one still adds.
+  void ShareResidualStorage() {
+    for (size_t s = 0; s < fused_.stages.size(); ++s) {
+      FusedStage& stage = fused_.stages[s];
+      if (stage.kind != StageKind::kProducts || stage.parts.size() != 1) continue;
+      const ProductPart& part = stage.parts[0];
+      if (part.addend != kNoValue && LastReader(part.addend) == s) fused_.storage[part.output] = fused_.storage[part.addend];
+    }
+  }
+
+  const Graph& graph_;
+  FusedGraph fused_;
+  std::vector<std::vector<uint32_t>> users_;   // [values] -> nodes
+  std::vector<bool> done_;                     // [nodes]
+  std::vector<bool> activated_;                // [values]
+};
+
+void AppendValue(std::string& text, const char* before, ValueId v) {
+  if (v != kNoValue) text += before + ("%" + std::to_string(v));
+}
+
+}  // namespace
+
+const char* StageKindName(StageKind kind) { return kStageNames[static_cast<size_t>(kind)]; }
+
+FusedGraph Fuse(const Graph& graph) { return Fuser(graph).Run(); }
+
+std::string FusedGraph::Dump(const Graph& graph) const {
+  std::string text;
+  for (const FusedStage& stage : stages) {
+    text += StageKindName(stage.kind);
+    AppendValue(text, " ", stage.input);
+    AppendValue(text, " ", stage.input_b);
+    AppendValue(text, " ", stage.input_c);
+    if (stage.norm != kNoWeight) text += " norm " + graph.weights()[stage.norm].name;
+    for (const ProductPart& part : stage.parts) {
+      text += " [" + graph.weights()[part.weight].name;
+      if (part.bias != kNoWeight) text += " + " + graph.weights()[part.bias].name;
+      AppendValue(text, " + ", part.addend);
+      AppendValue(text, " -> ", part.output);
+      if (part.output != kNoValue && storage[part.output] != part.output) AppendValue(text, " in ", storage[part.output]);
+      text += "]";
+    }
+    if (stage.kind != StageKind::kEmbed) AppendValue(text, " -> ", stage.output);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace moonlit

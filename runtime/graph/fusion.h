@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// From nodes to stages: what runs as one parallel loop. Passes fuse stages, never weights: real files store Q, K and V in
+// different formats.
+//
+//   - Products of one input become one stage over one (quantized) activation: Q, K, V.
+//   - gate and up with the Gate that joins them become one stage that works tile by tile on both.
+//   - A Linear that only feeds an Add takes the other side as its addend; its output takes the addend's storage if that side is
+//     needed no more (the residual stream stays in one buffer).
+//   - A RmsNorm that only feeds products is one stage with the quantization of its result (kActivate). Other product inputs get
+//     a kActivate stage without a norm.
+//   - The last norm and the head are one stage, which runs on the wanted rows only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/graph/graph.h"
+
+namespace moonlit {
+
+enum class StageKind : uint8_t {
+  kEmbed,          // token ids -> output (parts[0].weight is the table)
+  kActivate,       // input, normalised if norm is set -> product input `output` (a product's form: see exec)
+  kNorm,           // input -> output as plain floats: a norm that something other than a product reads
+  kProducts,       // product input -> parts[i].output = x W^T (+ bias) (+ addend)
+  kGatedProducts,  // product input -> output = gate(x parts[0]^T) * (x parts[1]^T)
+  kGate,           // inputs gate (input) and up (input_b) -> output, when they could not be fused
+  kAdd,            // input + input_b -> output, likewise
+  kQkvPost,        // queries (input) and keys (input_b): head norms, RoPE; keys and values (input_c) go to the cache
+  kAttention,      // queries (input) over the cache -> output
+  kHead,           // wanted rows of input: norm, product with parts[0] -> logits
+};
+const char* StageKindName(StageKind kind);
+
+struct ProductPart {
+  WeightId weight;
+  WeightId bias = kNoWeight;
+  ValueId output = kNoValue;
+  ValueId addend = kNoValue;
+};
+
+struct FusedStage {
+  StageKind kind;
+  int layer;
+  ValueId input = kNoValue, input_b = kNoValue, input_c = kNoValue;
+  ValueId output = kNoValue;
+  WeightId norm = kNoWeight;
+  float eps = 0;
+  GateKind gate = GateKind::kSilu;
+  std::vector<ProductPart> parts;
+  AttentionSpec attention;   // kQkvPost, kAttention
+  uint32_t attention_index = 0;   // counts the attention nodes
+};
+
+struct FusedGraph {
+  std::vector<FusedStage> stages;
+  // storage[v]: values with equal storage share one buffer (always of equal width).
+  std::vector<ValueId> storage;
+  uint32_t attention_nodes = 0;
+  std::string Dump(const Graph& graph) const;
+};
+
+// REQUIRES: graph.Finish() is OK.
+FusedGraph Fuse(const Graph& graph);
+
+}  // namespace moonlit

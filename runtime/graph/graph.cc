@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/graph/graph.h"
+
+#include <algorithm>
+
+#include "runtime/graph/shape_rules.h"
+
+namespace moonlit {
+namespace {
+
+struct OpTraits {
+  const char* name;
+  size_t inputs, fewest_weights, most_weights;
+  Result<size_t> (*rule)(const Graph&, const Node&);
+};
+
+constexpr OpTraits kOps[] = {
+#define MOONLIT_OP(enumerator, name, inputs, fewest, most, attributes, rule) {name, inputs, fewest, most, rule},
+#include "runtime/graph/ops.inc"
+#undef MOONLIT_OP
+};
+
+const OpTraits& TraitsOf(Op op) { return kOps[static_cast<size_t>(op)]; }
+
+std::string LayerName(int layer) { return layer < 0 ? "outside the layers" : "layer " + std::to_string(layer); }
+
+bool IdsExist(const Graph& graph, const Node& node) {
+  const auto value_exists = [&](ValueId id) { return id < graph.values().size(); };
+  const auto weight_exists = [&](WeightId id) { return id < graph.weights().size(); };
+  return std::all_of(node.inputs.begin(), node.inputs.end(), value_exists) &&
+         std::all_of(node.weights.begin(), node.weights.end(), weight_exists);
+}
+
+}  // namespace
+
+const char* OpName(Op op) { return TraitsOf(op).name; }
+
+WeightId Graph::Weight(std::string name, Shape shape) {
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i].name != name) continue;
+    if (!(weights_[i].shape == shape) && status_.ok()) {
+      status_ = Errorf(Code::kCorrupt, "weight %s is wanted as %s and as %s", name.c_str(), weights_[i].shape.ToString().c_str(),
+                       shape.ToString().c_str());
+    }
+    return static_cast<WeightId>(i);
+  }
+  weights_.push_back({std::move(name), shape});
+  return static_cast<WeightId>(weights_.size() - 1);
+}
+
+ValueId Graph::Append(Op op, std::vector<ValueId> inputs, std::vector<WeightId> weights, Attributes attributes) {
+  const ValueId output = static_cast<ValueId>(values_.size());
+  Node node{op, layer_, std::move(inputs), std::move(weights), output, std::move(attributes)};
+  size_t width = 0;
+  if (status_.ok()) {
+    const OpTraits& traits = TraitsOf(op);
+    const std::string where = std::string(traits.name) + " (" + LayerName(layer_) + ")";
+    if (node.inputs.size() != traits.inputs || node.weights.size() < traits.fewest_weights ||
+        node.weights.size() > traits.most_weights || !IdsExist(*this, node)) {
+      status_ = Errorf(Code::kInternal, "%s: the model file passes values or weights that do not exist", where.c_str());
+    } else if (!nodes_.empty() && nodes_.back().op == Op::kLogits) {
+      status_ = Errorf(Code::kInternal, "%s: comes after the logits", where.c_str());
+    } else if (Result<size_t> result = traits.rule(*this, node); result.ok()) {
+      width = result.value();
+    } else {
+      status_ = result.status().WithContext(where);
+    }
+  }
+  nodes_.push_back(std::move(node));
+  values_.push_back({width, static_cast<uint32_t>(nodes_.size() - 1)});
+  return output;
+}
+
+ValueId Graph::Embed(WeightId table) { return Append(Op::kEmbed, {}, {table}, EmbedAttributes{}); }
+
+ValueId Graph::RmsNorm(ValueId x, WeightId weight, float eps) {
+  return Append(Op::kRmsNorm, {x}, {weight}, RmsNormAttributes{eps});
+}
+
+ValueId Graph::Linear(ValueId x, WeightId matrix, WeightId bias) {
+  std::vector<WeightId> weights{matrix};
+  if (bias != kNoWeight) weights.push_back(bias);
+  return Append(Op::kLinear, {x}, std::move(weights), LinearAttributes{});
+}
+
+ValueId Graph::Attention(ValueId q, ValueId k, ValueId v, const AttentionSpec& spec) {
+  return Append(Op::kAttention, {q, k, v}, {}, spec);
+}
+
+ValueId Graph::Add(ValueId a, ValueId b) { return Append(Op::kAdd, {a, b}, {}, AddAttributes{}); }
+
+ValueId Graph::Gate(ValueId gate, ValueId up, GateKind kind) {
+  return Append(Op::kGate, {gate, up}, {}, GateAttributes{kind});
+}
+
+void Graph::Logits(ValueId x, WeightId head) { Append(Op::kLogits, {x}, {head}, LogitsAttributes{}); }
+
+Status Graph::Finish() const {
+  MOONLIT_RETURN_IF_ERROR(status_);
+  if (nodes_.empty() || nodes_.back().op != Op::kLogits) {
+    return Errorf(Code::kInternal, "the graph does not end in logits");
+  }
+  return Status();
+}
+
+std::string Graph::Dump() const {
+  std::string text;
+  for (const Node& node : nodes_) {
+    text += "%" + std::to_string(node.output) + " = " + OpName(node.op);
+    for (ValueId input : node.inputs) text += " %" + std::to_string(input);
+    for (WeightId weight : node.weights) {
+      text += " ";
+      text += weight < weights_.size() ? weights_[weight].name + " " + weights_[weight].shape.ToString() : "?";
+    }
+    text += " -> " + std::to_string(values_[node.output].width);
+    if (node.layer >= 0) text += "  (layer " + std::to_string(node.layer) + ")";
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace moonlit

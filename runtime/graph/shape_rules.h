@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function a shape rule of ops.inc: checks a node's inputs and weights against each other and gives the output's width.
+#pragma once
+
+#include <cstddef>
+
+#include "runtime/base/status.h"
+#include "runtime/graph/graph.h"
+
+namespace moonlit {
+
+// REQUIRES: numbers of inputs and weights are within ops.inc's limits and all ids exist. Errors (kCorrupt: sizes come from
+// files) name the weight or width, expected and found.
+Result<size_t> EmbedShape(const Graph& graph, const Node& node);
+Result<size_t> RmsNormShape(const Graph& graph, const Node& node);
+Result<size_t> LinearShape(const Graph& graph, const Node& node);
+Result<size_t> AttentionShape(const Graph& graph, const Node& node);
+Result<size_t> AddShape(const Graph& graph, const Node& node);
+Result<size_t> GateShape(const Graph& graph, const Node& node);
+Result<size_t> LogitsShape(const Graph& graph, const Node& node);
+
+}  // namespace moonlit
