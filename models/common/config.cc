@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/common/config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/common/config_reader.h"
+#include "models/common/rope_config.h"
+
+namespace moonlit {
+namespace {
+
+// Upper bounds: several times the largest published models, and small enough that products of two fit in 64 bits many
+// times over. Head sizes above 1024 have no attention kernel.
+constexpr size_t kMaxLayers = 1024;
+constexpr size_t kMaxWidth = size_t{1} << 20;
+constexpr size_t kMaxFfnWidth = size_t{1} << 22;
+constexpr size_t kMaxHeads = 4096;
+constexpr size_t kMaxHeadDim = 1024;
+
+void ReadHeads(ConfigReader& reader, ModelConfig& config) {
+  config.heads = reader.Count("attention.head_count", 1, kMaxHeads);
+  config.kv_heads = reader.Count("attention.head_count_kv", 1, kMaxHeads, config.heads);
+  if (config.heads % config.kv_heads != 0) {
+    reader.Fail(Errorf(Code::kCorrupt, "%sattention.head_count_kv is %zu: expected a divisor of %zu heads",
+                       reader.prefix().c_str(), config.kv_heads, config.heads));
+  }
+  std::optional<size_t> head_dim;
+  if (config.width % config.heads == 0 && config.width / config.heads <= kMaxHeadDim) head_dim = config.width / config.heads;
+  if (!head_dim && !reader.Has("attention.key_length")) {
+    reader.Fail(Errorf(Code::kCorrupt,
+                       "%sattention.head_count is %zu: expected a divisor of embedding_length %zu with heads of at most %zu, or "
+                       "attention.key_length",
+                       reader.prefix().c_str(), config.heads, config.width, kMaxHeadDim));
+  }
+  config.key_dim = reader.Count("attention.key_length", 1, kMaxHeadDim, head_dim);
+  config.value_dim = reader.Count("attention.value_length", 1, kMaxHeadDim, head_dim);
+}
+
+// The vocabulary is as large as the embedding table; what else the file says about it must agree.
+Status ReadVocabulary(const Metadata& metadata, const WeightSource& source, ConfigReader& reader, ModelConfig& config) {
+  const TensorInfo* table = source.Find("token_embd.weight");
+  if (table == nullptr) {
+    return Errorf(Code::kCorrupt, "architecture %s needs tensor token_embd.weight [vocabulary, %zu], the file has none",
+                  config.architecture.c_str(), config.width);
+  }
+  config.vocab = table->shape.rows();
+  if (config.vocab < 1 || config.vocab > INT32_MAX) {
+    return Errorf(Code::kCorrupt, "token_embd.weight has %zu rows: expected 1 to 2^31 - 1", config.vocab);
+  }
+  const size_t stated = reader.Count("vocab_size", 1, INT32_MAX, config.vocab);
+  if (reader.status().ok() && stated != config.vocab) {
+    return Errorf(Code::kCorrupt, "%svocab_size is %zu, but token_embd.weight has %zu rows", reader.prefix().c_str(), stated,
+                  config.vocab);
+  }
+  if (metadata.Has("tokenizer.ggml.tokens")) {
+    MOONLIT_ASSIGN_OR_RETURN(const std::vector<std::string> tokens, metadata.GetStrings("tokenizer.ggml.tokens"));
+    if (tokens.size() != config.vocab) {
+      return Errorf(Code::kCorrupt, "tokenizer.ggml.tokens has %zu entries, but token_embd.weight has %zu rows", tokens.size(),
+                    config.vocab);
+    }
+  }
+  return Status();
+}
+
+}  // namespace
+
+size_t ConfigReader::Count(const char* suffix, size_t low, size_t high, std::optional<size_t> otherwise) {
+  const std::string key = prefix_ + suffix;
+  if (!metadata_.Has(key)) {
+    if (otherwise) return *otherwise;
+    Fail(Errorf(Code::kCorrupt, "metadata has no %s, which the architecture needs", key.c_str()));
+    return low;
+  }
+  Result<std::vector<int64_t>> values = metadata_.GetInts(key);
+  if (!values.ok()) {
+    Fail(values.status());
+    return low;
+  }
+  if (values->empty() || std::adjacent_find(values->begin(), values->end(), std::not_equal_to<>()) != values->end()) {
+    Fail(Errorf(Code::kUnsupported, "%s differs from layer to layer (or is empty): this architecture needs one value", key.c_str()));
+    return low;
+  }
+  const int64_t value = (*values)[0];
+  if (value < 0 || static_cast<uint64_t>(value) < low || static_cast<uint64_t>(value) > high) {
+    Fail(Errorf(Code::kCorrupt, "%s is %lld: expected %zu to %zu", key.c_str(), static_cast<long long>(value), low, high));
+    return low;
+  }
+  return static_cast<size_t>(value);
+}
+
+double ConfigReader::Number(const char* suffix, double low, double high, std::optional<double> otherwise) {
+  const std::string key = prefix_ + suffix;
+  if (!metadata_.Has(key)) {
+    if (otherwise) return *otherwise;
+    Fail(Errorf(Code::kCorrupt, "metadata has no %s, which the architecture needs", key.c_str()));
+    return low;
+  }
+  Result<double> value = metadata_.GetFloat(key);
+  if (!value.ok()) {
+    Fail(value.status());
+    return low;
+  }
+  if (!(value.value() >= low && value.value() <= high)) {   // also catches NaN
+    Fail(Errorf(Code::kCorrupt, "%s is %g: expected %g to %g", key.c_str(), value.value(), low, high));
+    return low;
+  }
+  return value.value();
+}
+
+std::string ConfigReader::Text(const char* suffix, const char* otherwise) {
+  const std::string key = prefix_ + suffix;
+  if (!metadata_.Has(key)) return otherwise;
+  Result<std::string> value = metadata_.GetString(key);
+  if (value.ok()) return value.value();
+  Fail(value.status());
+  return otherwise;
+}
+
+Result<ModelConfig> ReadCommonConfig(const Metadata& metadata, const WeightSource& source, const std::string& architecture) {
+  ConfigReader reader(metadata, architecture);
+  ModelConfig config;
+  config.architecture = architecture;
+  if (metadata.Has("general.name")) {
+    MOONLIT_ASSIGN_OR_RETURN(config.name, metadata.GetString("general.name"));
+  }
+  config.layers = reader.Count("block_count", 1, kMaxLayers);
+  config.width = reader.Count("embedding_length", 1, kMaxWidth);
+  config.ffn_width = reader.Count("feed_forward_length", 1, kMaxFfnWidth);
+  config.n_ctx_train = reader.Count("context_length", 1, INT32_MAX);
+  ReadHeads(reader, config);
+  config.rms_eps = static_cast<float>(reader.Number("attention.layer_norm_rms_epsilon", 1e-20, 1.0));
+  config.rope = ReadRopeSpec(reader, config.key_dim, config.n_ctx_train);
+  if (reader.Count("expert_count", 0, 1 << 20, 0) > 0) {
+    reader.Fail(Errorf(Code::kUnsupported, "the model has experts (%sexpert_count), which this build can't run for %s",
+                       reader.prefix().c_str(), architecture.c_str()));
+  }
+  MOONLIT_RETURN_IF_ERROR(reader.status());
+  MOONLIT_RETURN_IF_ERROR(ReadVocabulary(metadata, source, reader, config));
+  MOONLIT_RETURN_IF_ERROR(reader.status());
+  return config;
+}
+
+}  // namespace moonlit

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads one architecture's keys within stated ranges.
+//
+//   ConfigReader reader(metadata, "llama");
+//   config.layers = reader.Count("block_count", 1, 1024);      // key "llama.block_count"
+//   MOONLIT_RETURN_IF_ERROR(reader.status());
+//
+// The first fault is kept; later reads give the lower bound, so a reader is checked once at the end.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/weights/metadata.h"
+
+namespace moonlit {
+
+class ConfigReader {
+ public:
+  ConfigReader(const Metadata& metadata, std::string architecture) : metadata_(metadata), prefix_(std::move(architecture) + ".") {}
+
+  // An integer in [low, high]. Absent: `otherwise`, or a fault without one. An array counts when all its entries are equal.
+  size_t Count(const char* suffix, size_t low, size_t high, std::optional<size_t> otherwise = std::nullopt);
+  // A finite number in [low, high].
+  double Number(const char* suffix, double low, double high, std::optional<double> otherwise = std::nullopt);
+  std::string Text(const char* suffix, const char* otherwise);
+  bool Has(const char* suffix) const { return metadata_.Has(prefix_ + suffix); }
+  // Keeps `status` if it is the first fault.
+  void Fail(Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+  const std::string& prefix() const { return prefix_; }
+  const Status& status() const { return status_; }
+
+ private:
+  const Metadata& metadata_;
+  std::string prefix_;
+  Status status_;
+};
+
+}  // namespace moonlit

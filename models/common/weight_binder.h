@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// From tensor names to graph weights, with the shapes that the architecture expects.
+//
+//   WeightBinder bind(source, "llama", &graph);
+//   WeightId norm = bind.Vector("output_norm.weight", d);
+//   WeightId bias = bind.OptionalVector(LayerTensor(3, "attn_q.bias"), n);   // kNoWeight when the file has none
+//   MOONLIT_RETURN_IF_ERROR(bind.status());
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/graph/graph.h"
+#include "runtime/weights/weight_source.h"
+
+namespace moonlit {
+
+// "blk.3.ffn_up.weight"
+std::string LayerTensor(size_t layer, const char* stem);
+
+class WeightBinder {
+ public:
+  // Source and graph outlive the binder.
+  WeightBinder(const WeightSource& source, std::string architecture, Graph* graph)
+      : source_(source), architecture_(std::move(architecture)), graph_(graph) {}
+
+  WeightId Matrix(const std::string& name, size_t outputs, size_t inputs) { return Bind(name, {outputs, inputs}, false); }
+  WeightId Vector(const std::string& name, size_t size) { return Bind(name, {size}, false); }
+  WeightId OptionalMatrix(const std::string& name, size_t outputs, size_t inputs) { return Bind(name, {outputs, inputs}, true); }
+  WeightId OptionalVector(const std::string& name, size_t size) { return Bind(name, {size}, true); }
+
+  // The first missing or reshaped tensor: kCorrupt with architecture, tensor, expected and found.
+  const Status& status() const { return status_; }
+  // Tensors of the file that nobody asked for, in file order.
+  std::vector<std::string> Unused() const;
+
+ private:
+  WeightId Bind(const std::string& name, Shape shape, bool optional);
+  const WeightSource& source_;
+  std::string architecture_;
+  Graph* graph_;
+  std::set<std::string> used_;
+  Status status_;
+};
+
+}  // namespace moonlit

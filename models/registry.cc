@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/registry.h"
+
+#include <algorithm>
+
+#include "models/arch/architecture.h"
+
+namespace moonlit {
+
+// The list. A new architecture: its file in models/arch/, its line here, its golden.
+#define MOONLIT_ARCHITECTURES(entry) \
+  entry(kLlama)                      \
+  entry(kQwen2)                      \
+  entry(kQwen3)
+
+#define MOONLIT_DECLARE(name) extern const Architecture name;
+MOONLIT_ARCHITECTURES(MOONLIT_DECLARE)
+#undef MOONLIT_DECLARE
+
+namespace {
+
+#define MOONLIT_POINTER(name) &name,
+const Architecture* const kArchitectures[] = {MOONLIT_ARCHITECTURES(MOONLIT_POINTER)};
+#undef MOONLIT_POINTER
+
+Result<const Architecture*> FindArchitecture(const std::string& name) {
+  std::string known;
+  for (const Architecture* architecture : kArchitectures) {
+    if (name == architecture->name) return architecture;
+  }
+  for (const std::string& supported : SupportedArchitectures()) known += (known.empty() ? "" : ", ") + supported;
+  return Errorf(Code::kUnsupported, "architecture \"%s\" is not one that this build can run (%s)", name.c_str(), known.c_str());
+}
+
+}  // namespace
+
+std::vector<std::string> SupportedArchitectures() {
+  std::vector<std::string> names;
+  for (const Architecture* architecture : kArchitectures) names.push_back(architecture->name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<LoadedGraph> LoadGraph(const Metadata& metadata, const WeightSource& source) {
+  MOONLIT_ASSIGN_OR_RETURN(const std::string name, metadata.GetString("general.architecture"));
+  MOONLIT_ASSIGN_OR_RETURN(const Architecture* architecture, FindArchitecture(name));
+  LoadedGraph loaded;
+  MOONLIT_ASSIGN_OR_RETURN(loaded.config, architecture->read_config(metadata, source));
+  WeightBinder bind(source, name, &loaded.graph);
+  architecture->build_graph(loaded.config, bind, loaded.graph);
+  MOONLIT_RETURN_IF_ERROR(bind.status());
+  MOONLIT_RETURN_IF_ERROR(loaded.graph.Finish());
+  loaded.unused_tensors = bind.Unused();
+  return loaded;
+}
+
+}  // namespace moonlit
