@@ -29,12 +29,19 @@ bool FindVariant(const char* name, Variant* variant);
 // Features that a CPU must have to run it.
 FeatureMask VariantFeatures(Variant variant);
 
+// Every row of variants.inc, in its order. Points to static storage.
+const Variant* AllVariants(size_t* count);
+
 // Variants in this build, fastest first; the last is always the most portable one. Points to static storage.
 const Variant* BuiltVariants(size_t* count);
 bool IsBuilt(Variant variant);
 inline bool CanRun(Variant variant, FeatureMask features) { return (VariantFeatures(variant) & ~features) == 0; }
 
-// The fastest built variant that a CPU with `features` can run. Pure.
+// The first of `candidates` (fastest first) that a CPU with `features` can run; the last one if there is none. Pure, and
+// independent of the build, so a test on any machine can ask for a Raspberry Pi's choice. REQUIRES: count > 0.
+Variant BestVariant(FeatureMask features, const Variant* candidates, size_t count);
+
+// BestVariant of the built ones. A build without the scalar variant may hold none that the CPU runs: ask CanRun.
 Variant SelectVariant(FeatureMask features);
 
 }  // namespace moonlit
