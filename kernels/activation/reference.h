@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The formulas of activation.h in double precision.
+#pragma once
+
+namespace moonlit {
+
+double ReferenceSilu(double x);
+double ReferenceGelu(double x);
+double ReferenceGeluTanh(double x);
+double ReferenceReluSquared(double x);
+
+}  // namespace moonlit
