@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+# The lint scripts (tools/lint) and the tests that they catch what they should (tests/lint), as tests with the label "lint".
+# Checks that read objects or flags have the label "objects" instead: the cross builds run them too.
+# Included at the end of the top CMakeLists.txt, when every kernel room has named its variant objects.
+include_guard()
+if(NOT MOONLIT_BUILD_TESTS)
+  return()
+endif()
+find_package(Python3 3.9 COMPONENTS Interpreter)
+if(NOT Python3_Interpreter_FOUND)
+  message(STATUS "lint: no Python 3.9, its tests are left out")
+  return()
+endif()
+
+function(moonlit_lint name label)
+  add_test(NAME lint/${name} COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tools/lint/check_${name}.py" ${ARGN})
+  # 77: what the check needs is not installed.
+  set_tests_properties(lint/${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT 300)
+endfunction()
+
+moonlit_lint(arrows lint --root "${PROJECT_SOURCE_DIR}")
+moonlit_lint(budget lint --root "${PROJECT_SOURCE_DIR}")
+moonlit_lint(format lint --root "${PROJECT_SOURCE_DIR}")
+moonlit_lint(flags objects "${PROJECT_BINARY_DIR}/compile_commands.json" --root "${PROJECT_SOURCE_DIR}")
+
+# Sanitizers put weak symbols of their own into each object.
+get_property(variant_objects GLOBAL PROPERTY MOONLIT_VARIANT_OBJECT_TARGETS)
+if(variant_objects AND NOT MOONLIT_SANITIZE)
+  set(pairs)
+  foreach(target IN LISTS variant_objects)
+    string(REGEX REPLACE "^.*__" "" variant "${target}")
+    string(APPEND pairs "${variant}=$<JOIN:$<TARGET_OBJECTS:${target}>,\n${variant}=>\n")
+  endforeach()
+  file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/generated/variant_objects.txt" CONTENT "${pairs}")
+  moonlit_lint(symbols objects --nm "${CMAKE_NM}" --list "${PROJECT_BINARY_DIR}/generated/variant_objects.txt")
+endif()
+
+file(GLOB selftests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/lint/*_test.py")
+foreach(selftest IN LISTS selftests)
+  get_filename_component(name "${selftest}" NAME_WE)
+  add_test(NAME lint/${name} COMMAND Python3::Interpreter -B "${selftest}")
+  set_tests_properties(lint/${name} PROPERTIES LABELS lint TIMEOUT 300
+    ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER};NM=${CMAKE_NM};CMAKE=${CMAKE_COMMAND}")
+endforeach()
