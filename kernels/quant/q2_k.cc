@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/quant/q2_k.h"
+
+#include "kernels/quant/block.h"
+
+namespace moonlit::q2_k {
+
+void Dequantize(const uint8_t* bytes, float* values, size_t k) {
+  for (size_t i = 0; i < k / kBlockValues; ++i, values += kBlockValues) {
+    const Block block = LoadBlock<Block>(bytes, i);
+    const float d = F32FromF16(block.d);
+    const float dmin = F32FromF16(block.dmin);
+    for (size_t g = 0; g < 16; ++g) {
+      const float scale = d * static_cast<float>(block.scales[g] & 15);
+      const float minimum = dmin * static_cast<float>(block.scales[g] >> 4);
+      const uint8_t* qs = block.qs + 32 * (g / 8) + 16 * (g % 2);
+      const size_t shift = 2 * (g % 8 / 2);
+      for (size_t l = 0; l < 16; ++l) values[16 * g + l] = scale * static_cast<float>((qs[l] >> shift) & 3) - minimum;
+    }
+  }
+}
+
+}  // namespace moonlit::q2_k

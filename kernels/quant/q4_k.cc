@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/quant/q4_k.h"
+
+#include "kernels/quant/block.h"
+#include "kernels/quant/k_scales.h"
+
+namespace moonlit::q4_k {
+
+void Dequantize(const uint8_t* bytes, float* values, size_t k) {
+  for (size_t i = 0; i < k / kBlockValues; ++i, values += kBlockValues) {
+    const Block block = LoadBlock<Block>(bytes, i);
+    const float d = F32FromF16(block.d);
+    const float dmin = F32FromF16(block.dmin);
+    const KScales s = UnpackKScales(block.scales);
+    for (size_t g = 0; g < 8; ++g) {
+      const float scale = d * static_cast<float>(s.scales[g]);
+      const float minimum = dmin * static_cast<float>(s.minima[g]);
+      const uint8_t* qs = block.qs + 32 * (g / 2);
+      const size_t shift = 4 * (g % 2);
+      for (size_t l = 0; l < 32; ++l) values[32 * g + l] = scale * static_cast<float>((qs[l] >> shift) & 15) - minimum;
+    }
+  }
+}
+
+}  // namespace moonlit::q4_k
