@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cinttypes>
+#include <cstring>
+#include <system_error>
+
+namespace moonlit {
+namespace {
+
+// A 32-bit build must still reach the end of a 6 GB model (CMakeLists.txt sets _FILE_OFFSET_BITS).
+static_assert(sizeof(off_t) == 8, "build with _FILE_OFFSET_BITS=64");
+
+// Linux transfers at most 2^31 - 4096 bytes a call; other systems refuse more than INT_MAX.
+constexpr size_t kMaxTransfer = size_t{1} << 30;
+
+// strerror is not thread safe everywhere; std::generic_category's message is.
+std::string SystemMessage(int error) { return std::generic_category().message(error); }
+
+Status SystemError(const std::string& path, const char* action, int error) {
+  return Errorf(error == ENOENT || error == ENOTDIR ? Code::kNotFound : Code::kIo, "%s: can't %s: %s", path.c_str(),
+                action, SystemMessage(error).c_str());
+}
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+int OpenRetrying(const char* path, int flags, mode_t mode) {
+  int descriptor;
+  do {
+    descriptor = open(path, flags | O_CLOEXEC, mode);
+  } while (descriptor < 0 && errno == EINTR);
+  return descriptor;
+}
+
+int64_t ModifiedNanoseconds(const struct stat& info) {
+#ifdef __APPLE__
+  return int64_t{info.st_mtimespec.tv_sec} * 1000000000 + info.st_mtimespec.tv_nsec;
+#else
+  return int64_t{info.st_mtim.tv_sec} * 1000000000 + info.st_mtim.tv_nsec;
+#endif
+}
+
+}  // namespace
+
+Result<File> File::Open(const std::string& path) {
+  File file;
+  file.path_ = path;
+  // O_NONBLOCK: opening a named pipe must not wait for a writer; regular files ignore it.
+  file.descriptor_ = OpenRetrying(path.c_str(), O_RDONLY | O_NONBLOCK, 0);
+  if (file.descriptor_ < 0) return SystemError(path, "open it for reading", errno);
+  struct stat info;
+  if (fstat(file.descriptor_, &info) != 0) return SystemError(path, "ask for its size", errno);
+  if (!S_ISREG(info.st_mode)) {
+    return Errorf(
+        Code::kInvalidArgument, "%s: expected a regular file, found a %s", path.c_str(),
+        S_ISDIR(info.st_mode) ? "folder; name the file inside it" : "pipe or device; save it to a file first");
+  }
+  file.identity_.size = static_cast<uint64_t>(info.st_size);
+  file.identity_.modified_ns = ModifiedNanoseconds(info);
+  file.identity_.inode = static_cast<uint64_t>(info.st_ino);
+  file.identity_.device = static_cast<uint64_t>(info.st_dev);
+  return file;
+}
+
+File::~File() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void File::Swap(File& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(identity_, other.identity_);
+  path_.swap(other.path_);
+}
+
+Status File::ReadAt(uint64_t offset, void* out, size_t size) const {
+  if (offset > static_cast<uint64_t>(INT64_MAX) - size) {
+    return Errorf(Code::kInvalidArgument, "%s: can't read %zu bytes at offset %" PRIu64 ": no file is that long",
+                  path_.c_str(), size, offset);
+  }
+  size_t done = 0;
+  while (done < size) {
+    const size_t want = std::min(size - done, kMaxTransfer);
+    const ssize_t got = pread(descriptor_, static_cast<uint8_t*>(out) + done, want, static_cast<off_t>(offset + done));
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      return SystemError(path_, "read it", errno);
+    }
+    if (got == 0) {
+      return Errorf(Code::kCorrupt,
+                    "%s: expected %zu bytes at offset %" PRIu64 ", found %zu before the end of the file (%" PRIu64
+                    " bytes when opened); it is cut short or was changed while in use",
+                    path_.c_str(), size, offset, done, identity_.size);
+    }
+    done += static_cast<size_t>(got);
+  }
+  return Status();
+}
+
+Result<AtomicFile> AtomicFile::Create(const std::string& path) {
+  static std::atomic<uint32_t> counter{0};
+  AtomicFile file;
+  file.path_ = path;
+  // O_EXCL never opens somebody's file or link of that name; a leftover of a crashed process with our id costs one more try.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    file.temporary_ = path + ".part-" + std::to_string(getpid()) + "-" + std::to_string(counter.fetch_add(1));
+    file.descriptor_ = OpenRetrying(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0666);
+    if (file.descriptor_ >= 0) return file;
+    if (errno != EEXIST) break;
+  }
+  const int error = errno;
+  file.temporary_.clear();
+  return SystemError(path, "create it", error);
+}
+
+AtomicFile::~AtomicFile() { Discard(); }
+
+void AtomicFile::Discard() {
+  if (descriptor_ >= 0) close(descriptor_);
+  descriptor_ = -1;
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+  temporary_.clear();
+}
+
+void AtomicFile::Swap(AtomicFile& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_, other.size_);
+  path_.swap(other.path_);
+  temporary_.swap(other.temporary_);
+}
+
+Status AtomicFile::Fail(const char* action) {
+  Status status = SystemError(path_, action, errno);
+  Discard();
+  return status;
+}
+
+Status AtomicFile::Append(const void* bytes, size_t size) {
+  if (descriptor_ < 0)
+    return Errorf(Code::kInvalidArgument, "%s: writing goes on after an error or the end", path_.c_str());
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t put =
+        write(descriptor_, static_cast<const uint8_t*>(bytes) + done, std::min(size - done, kMaxTransfer));
+    if (put < 0) {
+      if (errno == EINTR) continue;
+      return Fail("write it");
+    }
+    done += static_cast<size_t>(put);
+  }
+  size_ += size;
+  return Status();
+}
+
+Status AtomicFile::Commit() {
+  if (descriptor_ < 0) return Errorf(Code::kInvalidArgument, "%s: committed twice or after an error", path_.c_str());
+  if (fsync(descriptor_) != 0) return Fail("write it to the disk");
+  const int closing = descriptor_;
+  descriptor_ = -1;
+  // Linux frees the descriptor even when close reports EINTR.
+  if (close(closing) != 0 && errno != EINTR) return Fail("finish writing it");
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) return Fail("rename the finished file to it");
+  temporary_.clear();
+  // The name itself is safe only when the folder is on the disk too. Some file systems can't synchronise folders: that is no
+  // reason to call a complete file a failure.
+  const int folder = OpenRetrying(FolderOf(path_).c_str(), O_RDONLY | O_DIRECTORY, 0);
+  if (folder >= 0) {
+    const bool failed = fsync(folder) != 0 && errno == EIO;
+    close(folder);
+    if (failed) return Errorf(Code::kIo, "%s: written, but its folder can't be written to the disk", path_.c_str());
+  }
+  return Status();
+}
+
+}  // namespace moonlit
