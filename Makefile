@@ -7,6 +7,7 @@
 #   make cross        build for 64- and 32-bit Arm, run the tests under qemu as several processors
 #   make asan, tsan   build with sanitizers, run the tests
 #   make format       clang-format over the sources
+#   make tidy         clang-tidy over the sources of the release build (slow)
 #   make clean        remove the build folders, but not the fetched sources
 #
 # JOBS=n limits compilers and tests that run at a time. OPTIONS='-DNAME=VALUE ...' goes to CMake.
@@ -21,13 +22,13 @@ configure = if command -v ninja >/dev/null; then cmake --preset $(1) $(OPTIONS);
 build = cmake --build --preset $(1) --parallel $(JOBS)
 check = ctest --preset $(1) --parallel $(JOBS)
 
-.PHONY: all release demo test cross asan tsan format clean
+.PHONY: all release demo test cross asan tsan format tidy clean
 
 all: release
 
 release:
 	@$(call configure,release)
-	$(call build,release) --target moonlit
+	$(call build,release) --target moonlit_cli
 	@mkdir -p build/bin && ln -sfn ../release/bin/moonlit build/bin/moonlit
 
 demo:
@@ -63,6 +64,11 @@ asan tsan:
 
 format:
 	python3 tools/lint/check_format.py --fix
+
+tidy:
+	@toolchains/install.sh native tidy
+	@$(call configure,release)
+	run-clang-tidy -quiet -j $(JOBS) -p build/release '^$(CURDIR)/(runtime|models|tools)/.*\.cc$$'
 
 clean:
 	rm -rf build/bin build/release build/debug build/asan build/tsan build/aarch64 build/armv7

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the build tools that are missing, by Debian's package names. As a user without the right to install it says
 # what is missing and fails.
-# Usage: toolchains/install.sh native|cross ...
+# Usage: toolchains/install.sh native|cross|lint|tidy ...
 set -euo pipefail
 
 packages=()
@@ -28,8 +28,11 @@ for set in "$@"; do
     lint)
       need clang-format clang-format
       ;;
+    tidy)
+      need run-clang-tidy clang-tidy
+      ;;
     *)
-      echo "toolchains/install.sh: unknown set '$set' (native, cross, lint)" >&2
+      echo "toolchains/install.sh: unknown set '$set' (native, cross, lint, tidy)" >&2
       exit 2
       ;;
   esac
