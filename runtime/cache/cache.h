@@ -25,8 +25,8 @@ namespace moonlit {
 
 class PagePool {
  public:
-  // `tokens`: how many tokens all sequences together may hold, in every group (rounded up to whole pages; each sequence may waste
-  // part of a page, so pass sessions * n_ctx rounded up per session).
+  // A sequence may waste part of a page, so n sessions of n_ctx tokens need n * ceil(n_ctx / page_tokens) pages. Errors:
+  // kInvalidArgument (no pages), kOutOfMemory.
   static Result<std::unique_ptr<PagePool>> Create(const std::vector<PageLayout>& groups, size_t pages_per_group);
   ~PagePool();
 
@@ -65,11 +65,12 @@ class Sequence {
   ~Sequence();
 
   int64_t length() const { return length_; }
-  // Makes slots below `length` writable beyond the current length: allocates pages, and copies a shared last page.
-  // All or nothing: on kExhausted nothing has changed.
+  // Makes the slots from length() up to `length` writable: allocates pages, and copies a shared last page. All or nothing: on
+  // kExhausted nothing has changed. What is reserved stays so until Truncate.
   Status Reserve(int64_t length);
-  void Commit(int64_t tokens) { length_ += tokens; }
-  // Drops tokens from the end; pages that are no longer needed are released. REQUIRES: 0 <= length <= length().
+  void Commit(int64_t tokens) { length_ += tokens; }   // REQUIRES: they are reserved
+  // Drops tokens from the end; pages that are no longer needed, reserved ones too, are released. What lies in a kept page behind
+  // `length` stays there unread. REQUIRES: 0 <= length <= length().
   void Truncate(int64_t length);
   // A copy that shares every page. Copies of the last, partly filled page happen when one of them writes.
   Sequence Fork() const;
@@ -77,6 +78,8 @@ class Sequence {
   std::span<uint8_t* const* const> pages() const { return views_; }
 
  private:
+  size_t PagesFor(size_t group, int64_t length) const;
+  bool MustCopyLast(size_t group) const;
   void RefreshViews();
   PagePool* pool_;
   int64_t length_ = 0;
