@@ -10,11 +10,12 @@ namespace {
 
 struct Row {
   const char* name;
+  const char* architecture;
   FeatureMask features;
 };
 
 constexpr Row kRows[] = {
-#define MOONLIT_VARIANT(name, architecture, flags, target, features) {#name, features},
+#define MOONLIT_VARIANT(name, architecture, flags, target, features) {#name, #architecture, features},
 #include "kernels/cpu/variants.inc"
 #undef MOONLIT_VARIANT
 };
@@ -40,6 +41,8 @@ const Row& RowOf(Variant variant) {
 }  // namespace
 
 const char* VariantName(Variant variant) { return RowOf(variant).name; }
+
+const char* VariantArchitecture(Variant variant) { return RowOf(variant).architecture; }
 
 FeatureMask VariantFeatures(Variant variant) { return RowOf(variant).features; }
 

@@ -26,6 +26,10 @@ const char* VariantName(Variant variant);
 // False when no variant has the name (it may still not be in this build: see IsBuilt).
 bool FindVariant(const char* name, Variant* variant);
 
+// The second column of variants.inc: "X86", "ARM64", "ARM32" or "ANY". A mask of features fits one architecture only
+// (both ARMs have kNeon), so candidates for BestVariant must come from it and from ANY.
+const char* VariantArchitecture(Variant variant);
+
 // Features that a CPU must have to run it.
 FeatureMask VariantFeatures(Variant variant);
 
