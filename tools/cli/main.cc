@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `moonlit` command: subcommands come from commands.inc.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/api/moonlit.h"
@@ -14,6 +18,19 @@ namespace moonlit::cli {
 #undef MOONLIT_COMMAND
 
 namespace {
+
+// llama.cpp has flags of several letters behind one dash, which the parser would read as several flags.
+std::vector<std::string> SpellOut(int argc, char** argv) {
+  static constexpr std::string_view kFlags[] = {"-ctk", "-ctv", "-fa", "-ub"};
+  std::vector<std::string> words;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    const bool spell = std::find(std::begin(kFlags), std::end(kFlags), word) != std::end(kFlags);
+    words.push_back(spell ? "-" + std::string(word) : std::string(word));
+  }
+  std::reverse(words.begin(), words.end());  // as the parser takes them
+  return words;
+}
 
 int Main(int argc, char** argv) {
   CLI::App app("Moonlit: small language models on ordinary CPUs.\n"
@@ -39,7 +56,7 @@ int Main(int argc, char** argv) {
 #undef MOONLIT_COMMAND
 
   try {
-    app.parse(argc, argv);
+    app.parse(SpellOut(argc, argv));
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? kOk : kUsage;

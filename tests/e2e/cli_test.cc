@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command from outside: what the README promises, exit codes, and what goes to which stream.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "nlohmann/json.hpp"
+#include "tests/e2e/process.h"
+
+namespace moonlit::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::string kGolden = MOONLIT_SOURCE_DIR "/tests/data/golden/";
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+TEST(Cli, GreedyVerseGoesOnAsTheModelWasTrained) {
+  const Outcome run = RunMoonlit({"generate", "-p", "床前明月", "--temp", "0"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.out, "光，疑是地上霜。\n举头望明月，低头思故乡。\n\n");
+  EXPECT_THAT(run.err, HasSubstr("decode"));
+}
+
+TEST(Cli, SameSeedSameText) {
+  const std::vector<std::string> flags = {"generate", "-p", "春江潮水", "--seed", "7", "-n", "24"};
+  const Outcome first = RunMoonlit(flags), second = RunMoonlit(flags);
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_FALSE(first.out.empty());
+  EXPECT_EQ(first.out, second.out);
+  bool some_seed_differs = false;
+  for (const char* seed : {"8", "9", "10"}) {
+    some_seed_differs |= RunMoonlit({"generate", "-p", "春江潮水", "--seed", seed, "-n", "24"}).out != first.out;
+  }
+  EXPECT_TRUE(some_seed_differs);
+}
+
+TEST(Cli, PromptFromStandardInputAndFile) {
+  RunOptions with_input;
+  with_input.input = "床前明月";
+  const Outcome piped = RunMoonlit({"generate", "--temp", "0", "-n", "1"}, with_input);
+  EXPECT_EQ(piped.exit_code, 0) << piped.err;
+  EXPECT_EQ(piped.out, "光\n");
+  const std::string path = ::testing::TempDir() + "moonlit_prompt.txt";
+  std::ofstream(path) << "床前明月";
+  EXPECT_EQ(RunMoonlit({"generate", "-f", path, "--temp", "0", "-n", "1"}).out, "光\n");
+}
+
+TEST(Cli, StopStringIsNotPrinted) {
+  const Outcome run = RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-s", "地上"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.out, "光，疑是\n");
+}
+
+TEST(Cli, UsageErrorsExitWithTwo) {
+  EXPECT_EQ(RunMoonlit({}).exit_code, 2);
+  EXPECT_EQ(RunMoonlit({"generate", "--no-such-flag"}).exit_code, 2);
+  EXPECT_EQ(RunMoonlit({"generate", "-p", "x", "--temp", "-1"}).exit_code, 2);
+  EXPECT_EQ(RunMoonlit({"generate", "-p", "x", "--ctk", "q9"}).exit_code, 2);
+  EXPECT_EQ(RunMoonlit({"detokenize", "--ids", "1,x"}).exit_code, 2);
+  EXPECT_EQ(RunMoonlit({"--help"}).exit_code, 0);
+  EXPECT_EQ(RunMoonlit({"--version"}).exit_code, 0);
+}
+
+TEST(Cli, MissingAndBrokenFilesAreNamed) {
+  const Outcome missing = RunMoonlit({"generate", "-m", "/no/such/model.gguf", "-p", "x"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("/no/such/model.gguf"));
+  EXPECT_TRUE(missing.out.empty());
+  const std::string path = ::testing::TempDir() + "moonlit_not_a_model.gguf";
+  std::ofstream(path) << "<!DOCTYPE html>";
+  const Outcome html = RunMoonlit({"generate", "-m", path, "-p", "x"});
+  EXPECT_EQ(html.exit_code, 1);
+  EXPECT_THAT(html.err, HasSubstr(path));
+}
+
+TEST(Cli, PromptBeyondTheContextIsAnErrorWithBothNumbers) {
+  RunOptions options;
+  for (int i = 0; i < 300; ++i) options.input += "月";
+  const Outcome run = RunMoonlit({"generate", "-c", "64", "--temp", "0"}, options);
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("64"));
+  EXPECT_THAT(run.err, HasSubstr("301"));
+}
+
+TEST(Cli, ForcedVariantIsCheckedBeforeItRuns) {
+  RunOptions options;
+  options.environment = {"MOONLIT_VARIANT=scalar"};
+  const Outcome scalar = RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-n", "5"}, options);
+  EXPECT_EQ(scalar.exit_code, 0) << scalar.err;
+  EXPECT_THAT(scalar.err, HasSubstr("scalar"));
+  EXPECT_THAT(scalar.out, StartsWith("光"));
+  options.environment = {"MOONLIT_VARIANT=z80"};
+  const Outcome unknown = RunMoonlit({"generate", "-p", "x"}, options);
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("z80"));
+}
+
+TEST(Cli, InterruptStopsCleanly) {
+  RunOptions options;
+  options.interrupt_after_first_output = true;
+  const Outcome run = RunMoonlit({"generate", "-p", "春江", "--ignore-eos", "-c", "4096", "-n", "100000"}, options);
+  EXPECT_EQ(run.exit_code, 130) << run.err;
+  EXPECT_FALSE(run.out.empty());
+}
+
+TEST(Cli, TokenizeAndBack) {
+  const Outcome ids = RunMoonlit({"tokenize", "-p", "床前明月光", "--json"});
+  ASSERT_EQ(ids.exit_code, 0) << ids.err;
+  const auto json = nlohmann::json::parse(ids.out);
+  ASSERT_EQ(json["ids"].size(), 6u);  // <s> and five characters
+  const Outcome plain = RunMoonlit({"tokenize", "-p", "床前明月光", "--json", "--plain"});
+  ASSERT_EQ(nlohmann::json::parse(plain.out)["ids"].size(), 5u);
+  std::string list;
+  for (const auto& id : json["ids"]) list += (list.empty() ? "" : ",") + std::to_string(id.get<int>());
+  EXPECT_EQ(RunMoonlit({"detokenize", "--ids", list}).out, "床前明月光");
+}
+
+// The keys of golden.json, compared through the command as a user would.
+TEST(Cli, LogitsMatchTheGolden) {
+  const auto golden = nlohmann::json::parse(ReadFile(kGolden + "llama/golden.json"));
+  const auto& input = golden["inputs"][1];
+  std::string list;
+  for (const auto& id : input["tokens"]) list += (list.empty() ? "" : ",") + std::to_string(id.get<int>());
+  const Outcome run = RunMoonlit({"logits", "-m", kGolden + "llama/model.gguf", "--ids", list, "--greedy", "24", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto ours = nlohmann::json::parse(run.out);
+  EXPECT_EQ(ours["argmax"], input["argmax"]);
+  EXPECT_EQ(ours["greedy"], input["greedy"]);
+  for (size_t i = 0; i < input["next_token_logit"].size(); ++i) {
+    EXPECT_NEAR(ours["next_token_logit"][i].get<double>() - ours["logsumexp"][i].get<double>(),
+                input["next_token_logit"][i].get<double>() - input["logsumexp"][i].get<double>(), 1e-4);
+  }
+  ASSERT_EQ(ours["last_logits"].size(), input["last_logits"].size());
+  for (size_t i = 0; i < input["last_logits"].size(); ++i) {
+    EXPECT_NEAR(ours["last_logits"][i].get<double>(), input["last_logits"][i].get<double>(), 1e-4);
+  }
+}
+
+// Perplexities of llama.cpp on the same files (models/poet/README.md), within half a percent.
+TEST(Cli, PoetPerplexity) {
+  const Outcome run = RunMoonlit({"perplexity", "-m", "poet", "-f", MOONLIT_SOURCE_DIR "/tests/data/poet_eval.txt", "-c", "256"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  double value = 0;
+  ASSERT_EQ(std::sscanf(run.out.c_str(), "perplexity %lf", &value), 1) << run.out;
+  EXPECT_NEAR(value, 76.79, 0.005 * 76.79);
+}
+
+TEST(Cli, BenchSpeaksLlamaBench) {
+  const Outcome run = RunMoonlit({"bench", "-m", "poet", "-p", "16", "-n", "4", "-d", "0,8", "-r", "2", "-o", "json", "-fa", "1", "-ub", "8"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto rows = nlohmann::json::parse(run.out);
+  ASSERT_EQ(rows.size(), 4u);
+  std::map<std::string, int> tests;
+  for (const auto& row : rows) {
+    EXPECT_GT(row["avg_ts"].get<double>(), 0);
+    EXPECT_EQ(row["samples_ts"].size(), 2u);
+    for (const char* key : {"n_threads", "type_k", "type_v", "n_batch", "n_ubatch", "model_size", "stddev_ts", "avg_ns", "test_time"}) {
+      EXPECT_TRUE(row.contains(key)) << key;
+    }
+    ++tests[std::to_string(row["n_prompt"].get<int>()) + "," + std::to_string(row["n_gen"].get<int>()) + "," +
+            std::to_string(row["n_depth"].get<int>())];
+  }
+  EXPECT_EQ(tests.size(), 4u);
+  EXPECT_EQ(tests.count("16,0,8"), 1u);
+  EXPECT_EQ(tests.count("0,4,8"), 1u);
+}
+
+TEST(Cli, InspectAndDoctor) {
+  const Outcome inspect = RunMoonlit({"inspect", kGolden + "llama/model.gguf"});
+  EXPECT_EQ(inspect.exit_code, 0) << inspect.err;
+  EXPECT_THAT(inspect.out, HasSubstr("general.architecture"));
+  EXPECT_THAT(inspect.out, HasSubstr("token_embd.weight"));
+  const Outcome doctor = RunMoonlit({"doctor"});
+  EXPECT_EQ(doctor.exit_code, 0) << doctor.err;
+  for (const char* word : {"cpu", "features", "variant", "threads", "highway"}) EXPECT_THAT(doctor.out, HasSubstr(word));
+}
+
+}  // namespace
+}  // namespace moonlit::test

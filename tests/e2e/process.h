@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a command and keeps what it said. Under a cross build the command is started through the emulator that CMake was given.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace moonlit::test {
+
+struct Outcome {
+  int exit_code = -1;      // 128 + signal when a signal ended it
+  std::string out, err;
+};
+
+struct RunOptions {
+  std::string input;                           // standard input
+  std::vector<std::string> environment;        // "NAME=value" added to ours
+  // SIGINT is sent once, when the first byte has come on stdout.
+  bool interrupt_after_first_output = false;
+};
+
+// `arguments` without the program: that is MOONLIT_BINARY of this build.
+Outcome RunMoonlit(const std::vector<std::string>& arguments, const RunOptions& options = {});
+
+}  // namespace moonlit::test
