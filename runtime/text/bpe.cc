@@ -91,6 +91,8 @@ class BytePairTokenizer final : public Tokenizer {
     return Status();
   }
 
+  bool CleansUpSpaces() const override { return !pre_tokenizer_.Has(kKeepSpaces); }
+
   std::string NormalBytes(std::string_view token_text) const override {
     return utf8_tokens_ ? ReplaceAll(token_text, kMetaSpace, " ") : AlphabetToBytes(token_text);
   }

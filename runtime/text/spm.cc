@@ -122,6 +122,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     return Status();
   }
 
+  bool CleansUpSpaces() const override { return false; }
+
   std::string NormalBytes(std::string_view token_text) const override {
     std::string out;
     for (size_t at = 0; at < token_text.size();) {

@@ -41,7 +41,7 @@ std::string CleanUpSpaces(std::string_view text) {
     const bool lone = i > 0 && i + 1 < first.size() && first[i] == '\'' && first[i - 1] == ' ' && first[i + 1] == ' ';
     if (lone) second.pop_back();
     second.push_back(first[i]);
-    if (lone) ++i;
+    if (lone) first[++i] = '\0';  // gone, so it is no space before the next character either
   }
   std::string third;
   for (size_t i = 0; i < second.size(); ++i) {
@@ -90,6 +90,7 @@ Result<std::unique_ptr<const Tokenizer>> Tokenizer::Create(TokenizerData data) t
   }
   tokenizer->strips_leading_space_ =
       tokenizer->kind_ == TokenizerKind::kSentencePiece && data.add_space_prefix.value_or(true);
+  tokenizer->cleans_up_spaces_ = tokenizer->CleansUpSpaces();
   tokenizer->description_ = KindName(tokenizer->kind_);
   if (tokenizer->kind_ == TokenizerKind::kBytePairEncoding) {
     tokenizer->description_ += " (pre-tokenizer " + (data.pre.empty() ? std::string("default") : data.pre) + ")";

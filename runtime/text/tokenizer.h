@@ -117,6 +117,8 @@ class Tokenizer {
   const SpecialTokens& special() const;
   bool add_bos() const { return add_bos_; }
   bool add_eos() const { return add_eos_; }
+  // True if llama_detokenize would clean up spaces for this vocabulary (DecodeOptions::clean_up_spaces).
+  bool cleans_up_spaces() const { return cleans_up_spaces_; }
   TokenizerKind kind() const { return kind_; }
   // "byte-level BPE (pre-tokenizer qwen2), 151936 tokens".
   const std::string& description() const { return description_; }
@@ -134,6 +136,7 @@ class Tokenizer {
   };
   Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, TokenizerKind kind);
   virtual Status EncodeFragment(const Fragment& fragment, std::vector<int32_t>* ids) const = 0;
+  virtual bool CleansUpSpaces() const = 0;
   // Bytes of a token of normal type.
   virtual std::string NormalBytes(std::string_view token_text) const = 0;
   const Vocabulary& vocabulary() const { return *vocabulary_; }
@@ -148,6 +151,7 @@ class Tokenizer {
   bool add_eos_ = false;
   bool add_sep_ = false;
   bool strips_leading_space_ = false;
+  bool cleans_up_spaces_ = false;
   std::string pieces_;                 // all tokens' bytes in a row
   std::vector<size_t> piece_offsets_;  // [vocab + 1]
   std::string description_;

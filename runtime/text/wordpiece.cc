@@ -19,8 +19,6 @@ bool IsChinese(char32_t c) {
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
-bool IsHangulSyllable(char32_t c) { return c >= 0xAC00 && c <= 0xD7A3; }
-
 enum class Role { kSpace, kDropped, kMark, kAlone, kLetter };
 
 Role RoleOf(char32_t c) {
@@ -87,36 +85,35 @@ class WordPieceTokenizer final : public Tokenizer {
     return Status();
   }
 
+  bool CleansUpSpaces() const override { return true; }
+
   std::string NormalBytes(std::string_view token_text) const override {
     const bool begins_word = token_text.substr(0, kMetaSpace.size()) == kMetaSpace;
     return begins_word ? " " + std::string(token_text.substr(kMetaSpace.size())) : std::string(token_text);
   }
 
  private:
+  // Without its accents a character is the first of its canonical decomposition. For a Hangul syllable that is its leading
+  // consonant alone, where the Hugging Face tokenizer keeps all three letters: the ids are llama.cpp's, and embeddings that
+  // were made with it stay comparable.
+  static char32_t StripAccents(char32_t c) {
+    utf8proc_int32_t decomposed[32];
+    int boundary = 0;
+    const utf8proc_ssize_t count =
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), decomposed, 32, UTF8PROC_DECOMPOSE, &boundary);
+    return count < 1 || count > 32 ? c : static_cast<char32_t>(decomposed[0]);
+  }
+
   template <typename Flush>
   void AddCharacter(char32_t c, std::string* word, const Flush& flush) const {
-    utf8proc_int32_t decomposed[32];
-    utf8proc_ssize_t count = 1;
-    decomposed[0] = static_cast<utf8proc_int32_t>(c);
-    // Hangul syllables stay whole: llama.cpp's table has no algorithmic decompositions, and these ids are its ids.
-    if (strip_accents_ && c >= 0x80 && !IsHangulSyllable(c)) {
-      int boundary = 0;
-      count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), decomposed, 32, UTF8PROC_DECOMPOSE, &boundary);
-      if (count < 0 || count > 32) return;
-    }
-    for (utf8proc_ssize_t i = 0; i < count; ++i) {
-      auto part = static_cast<char32_t>(decomposed[i]);
-      const Role role = RoleOf(part);
-      if (role == Role::kSpace) {
-        flush();
-        continue;
-      }
-      if (role == Role::kDropped || (role == Role::kMark && strip_accents_)) continue;
-      if (lowercase_) part = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(part)));
-      if (role == Role::kAlone) flush();
-      Utf8Append(part, word);
-      if (role == Role::kAlone) flush();
-    }
+    if (strip_accents_ && c >= 0x80) c = StripAccents(c);
+    const Role role = RoleOf(c);
+    if (role == Role::kSpace) flush();
+    if (role == Role::kSpace || role == Role::kDropped || (role == Role::kMark && strip_accents_)) return;
+    if (lowercase_) c = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+    if (role == Role::kAlone) flush();
+    Utf8Append(c, word);
+    if (role == Role::kAlone) flush();
   }
 
   void EncodeWord(const std::string& word, std::vector<int32_t>* ids) const {
