@@ -48,3 +48,27 @@ moonlit_dependency(googletest VERSION 1.16.0
            78c676fc63881529bf97bf9d45948d905a66833fbfa5318ea2cd7478cb98f399
   DEBIAN   googletest googletest_1.16.0.orig.tar.gz
            2f54382b5d13d6cd0be2afc524f1e510d37f8ba78c2d439c5bea64ef37e30d01)
+
+# Float products (runtime/xnnpack): projects without releases. These snapshots were built and tested together.
+moonlit_dependency(xnnpack VERSION 4ea82e5
+  DEBIAN   xnnpack xnnpack_0.0~git20241108.4ea82e5.orig.tar.xz
+           90bde2caef0f880f627bab0dc805a86c4b8070cd98e3243db3046ab3f3be1a99
+  GIT      https://github.com/google/XNNPACK 4ea82e595b36106653175dcb04b2aa532660d0d8
+  ONLY     CMakeLists.txt LICENSE cmake/* include/* src/* scripts/* tools/*)
+
+moonlit_dependency(pthreadpool VERSION 0e6ca13
+  UPSTREAM https://github.com/google/pthreadpool/archive/0e6ca13779b57d397a5ba6bfdcaa8a275bc8ea2e.zip
+           f602ab141bdc5d5872a79d6551e9063b5bfa7ad6ad60cceaa641de5c45c86d70
+  DEBIAN   pthreadpool pthreadpool_0.0~git20251020.0e6ca13.orig.tar.xz
+           7a385b6585abe8f8658952c50b44a1dabe200de2c88eabe65d15168b8a82295c)
+
+moonlit_dependency(cpuinfo VERSION 877328f
+  DEBIAN   cpuinfo cpuinfo_0.0~git20250905.877328f.orig.tar.xz
+           557ca404a3836b9f335a3a06b65ff9fe9dbaaefab7fb5c0185f53d9f33615a10
+  GIT      https://github.com/pytorch/cpuinfo 877328f188a3c7d1fa855871a278eb48d530c4c0)
+
+moonlit_dependency(fxdiv VERSION b408327
+  UPSTREAM https://github.com/Maratyszcza/FXdiv/archive/b408327ac2a15ec3e43352421954f5b1967701d1.zip
+           ab7dfb08829bee33dca38405d647868fb214ac685e379ec7ef2bebcd234cd44d
+  DEBIAN   fxdiv fxdiv_0.0~git20200417.b408327.orig.tar.xz
+           7953482badaf4cb34026c3487c257b8e4ab2df061c019bd6fabbbc12ad52c44b)
