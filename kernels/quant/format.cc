@@ -18,7 +18,7 @@ namespace {
 
 constexpr FormatTraits kTraits[] = {
 #define MOONLIT_FORMAT(enumerator, name, stem, gguf_type, block_values, block_bytes) \
-  {name, gguf_type, block_values, block_bytes, stem::Dequantize, nullptr},
+  {name, gguf_type, block_values, block_bytes, stem::Dequantize, stem::Quantize},
 #include "kernels/quant/formats.inc"
 #undef MOONLIT_FORMAT
 };

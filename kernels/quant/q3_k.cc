@@ -2,6 +2,8 @@
 #include "kernels/quant/q3_k.h"
 
 #include "kernels/quant/block.h"
+#include "kernels/quant/fit.h"
+#include "kernels/quant/k_symmetric.h"
 
 namespace moonlit::q3_k {
 
@@ -30,6 +32,36 @@ void Dequantize(const uint8_t* bytes, float* values, size_t k) {
         values[16 * g + l] = scale * static_cast<float>(low + 4 * high - 4);
       }
     }
+  }
+}
+
+void PackScales(const int8_t scales[16], uint8_t bytes[12]) {
+  memset(bytes, 0, 12);
+  for (int a = 0; a < 16; ++a) {
+    const int s = scales[a] + 32;
+    bytes[a % 8] = static_cast<uint8_t>(bytes[a % 8] | ((s & 15) << (4 * (a / 8))));
+    bytes[8 + a % 4] = static_cast<uint8_t>(bytes[8 + a % 4] | ((s >> 4) << (2 * (a / 4))));
+  }
+}
+
+void Quantize(const float* values, const float* importance, uint8_t* bytes, size_t k) {
+  constexpr fit::LinearGrid grid{-4.0f, 3.0f};
+  for (size_t i = 0; i < k / kBlockValues; ++i, values += kBlockValues) {
+    const float* weights = importance == nullptr ? nullptr : importance + i * kBlockValues;
+    const KSymmetric found = EncodeKSymmetric<16>(values, weights, 32, grid);
+    Block block = {};
+    block.d = found.d;
+    PackScales(found.scales, block.scales);
+    for (size_t v = 0; v < 256; ++v) {
+      const float scale = F32FromF16(found.d) * static_cast<float>(found.scales[v / 16]);
+      const float ratio = scale != 0 ? values[v] / scale : 0.0f;
+      const int q = static_cast<int>(grid.Nearest(ratio)) + 4;
+      uint8_t& low = block.qs[32 * (v / 128) + v % 32];
+      uint8_t& high = block.hmask[v % 32];
+      low = static_cast<uint8_t>(low | ((q & 3) << (2 * (v % 128 / 32))));
+      high = static_cast<uint8_t>(high | ((q >> 2) << (v / 32)));
+    }
+    StoreBlock(block, bytes, i);
   }
 }
 

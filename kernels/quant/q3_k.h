@@ -21,6 +21,7 @@ inline constexpr size_t kBlockValues = 256;
 
 // The 16 scales of a block, without the 32 that the bytes add: -32 .. 31.
 void UnpackScales(const uint8_t bytes[12], int8_t scales[16]);
+void PackScales(const int8_t scales[16], uint8_t bytes[12]);
 
 struct Block {
   uint8_t hmask[32];    // value 32j + l: bit j of hmask[l]

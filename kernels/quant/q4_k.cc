@@ -2,6 +2,7 @@
 #include "kernels/quant/q4_k.h"
 
 #include "kernels/quant/block.h"
+#include "kernels/quant/k_affine.h"
 #include "kernels/quant/k_scales.h"
 
 namespace moonlit::q4_k {
@@ -19,6 +20,25 @@ void Dequantize(const uint8_t* bytes, float* values, size_t k) {
       const size_t shift = 4 * (g % 2);
       for (size_t l = 0; l < 32; ++l) values[32 * g + l] = scale * static_cast<float>((qs[l] >> shift) & 15) - minimum;
     }
+  }
+}
+
+void Quantize(const float* values, const float* importance, uint8_t* bytes, size_t k) {
+  for (size_t i = 0; i < k / kBlockValues; ++i, values += kBlockValues) {
+    KAffine found;
+    EncodeKAffine<32>(values, importance == nullptr ? nullptr : importance + i * kBlockValues, 15, 63, &found);
+    Block block = {};
+    block.d = found.d;
+    block.dmin = found.dmin;
+    KScales s;
+    memcpy(s.scales, found.scales, 8);
+    memcpy(s.minima, found.minima, 8);
+    PackKScales(s, block.scales);
+    for (size_t v = 0; v < 256; ++v) {
+      uint8_t& byte = block.qs[32 * (v / 64) + v % 32];
+      byte = static_cast<uint8_t>(byte | ((found.q[v] & 15) << (4 * (v % 64 / 32))));
+    }
+    StoreBlock(block, bytes, i);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "kernels/quant/q5_k.h"
 
 #include "kernels/quant/block.h"
+#include "kernels/quant/k_affine.h"
 #include "kernels/quant/k_scales.h"
 
 namespace moonlit::q5_k {
@@ -23,6 +24,26 @@ void Dequantize(const uint8_t* bytes, float* values, size_t k) {
         values[32 * g + l] = scale * static_cast<float>(low | (high << 4)) - minimum;
       }
     }
+  }
+}
+
+void Quantize(const float* values, const float* importance, uint8_t* bytes, size_t k) {
+  for (size_t i = 0; i < k / kBlockValues; ++i, values += kBlockValues) {
+    KAffine found;
+    EncodeKAffine<32>(values, importance == nullptr ? nullptr : importance + i * kBlockValues, 31, 63, &found);
+    Block block = {};
+    block.d = found.d;
+    block.dmin = found.dmin;
+    KScales s;
+    memcpy(s.scales, found.scales, 8);
+    memcpy(s.minima, found.minima, 8);
+    PackKScales(s, block.scales);
+    for (size_t v = 0; v < 256; ++v) {
+      uint8_t& byte = block.qs[32 * (v / 64) + v % 32];
+      byte = static_cast<uint8_t>(byte | ((found.q[v] & 15) << (4 * (v % 64 / 32))));
+      block.qh[v % 32] = static_cast<uint8_t>(block.qh[v % 32] | ((found.q[v] >> 4) << (v / 32)));
+    }
+    StoreBlock(block, bytes, i);
   }
 }
 

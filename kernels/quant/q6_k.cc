@@ -2,6 +2,8 @@
 #include "kernels/quant/q6_k.h"
 
 #include "kernels/quant/block.h"
+#include "kernels/quant/fit.h"
+#include "kernels/quant/k_symmetric.h"
 
 namespace moonlit::q6_k {
 
@@ -21,6 +23,28 @@ void Dequantize(const uint8_t* bytes, float* values, size_t k) {
         values[16 * g + l] = scale * static_cast<float>((low | (high << 4)) - 32);
       }
     }
+  }
+}
+
+void Quantize(const float* values, const float* importance, uint8_t* bytes, size_t k) {
+  constexpr fit::LinearGrid grid{-32.0f, 31.0f};
+  for (size_t i = 0; i < k / kBlockValues; ++i, values += kBlockValues) {
+    const float* weights = importance == nullptr ? nullptr : importance + i * kBlockValues;
+    const KSymmetric found = EncodeKSymmetric<16>(values, weights, 128, grid);
+    Block block = {};
+    block.d = found.d;
+    memcpy(block.scales, found.scales, 16);
+    for (size_t v = 0; v < 256; ++v) {
+      const float scale = F32FromF16(found.d) * static_cast<float>(found.scales[v / 16]);
+      const float ratio = scale != 0 ? values[v] / scale : 0.0f;
+      const int q = static_cast<int>(grid.Nearest(ratio)) + 32;
+      const size_t half = v / 128, j = v % 128 / 32;
+      uint8_t& low = block.ql[64 * half + 32 * (j % 2) + v % 32];
+      uint8_t& high = block.qh[32 * half + v % 32];
+      low = static_cast<uint8_t>(low | ((q & 15) << (4 * (j / 2))));
+      high = static_cast<uint8_t>(high | ((q >> 4) << (2 * j)));
+    }
+    StoreBlock(block, bytes, i);
   }
 }
 
