@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine: one loaded model, its plan, its cache pool and its sessions. Sessions are independent; a step may serve several.
 //
-//   auto engine = Engine::Load("model.gguf", {});
-//   auto session = engine->NewSession();
-//   engine->Prefill(*session, ids, consumer);          // in chunks of options.chunk_tokens, cancellable
-//   Generator (runtime/decode/generate.h) does the loop prompt -> tokens -> text.
+//   MOONLIT_ASSIGN_OR_RETURN(auto engine, Engine::Create(std::move(model), {}));     // runtime/api opens files and makes `model`
+//   MOONLIT_ASSIGN_OR_RETURN(auto session, engine->NewSession());
+//   Status s = engine->Prefill(*session, ids, Outputs::kLast, &consumer);            // in chunks, cancellable
+//   Generate (runtime/decode/generate.h) does the loop prompt -> tokens -> text.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "kernels/attention/page_layout.h"
 #include "kernels/cpu/variant.h"
@@ -47,21 +45,36 @@ struct ModelFacts {
   std::string architecture;       // "llama"
   std::string name;               // general.name, may be empty
   std::string file;
-  size_t n_vocab, n_ctx_train, n_layers, n_embd, n_heads, n_kv_heads;
-  uint64_t parameters;
-  uint64_t file_bytes;            // of the tensors
+  size_t n_vocab = 0, n_ctx_train = 0, n_layers = 0, n_embd = 0, n_heads = 0, n_kv_heads = 0;
+  uint64_t parameters = 0;
+  uint64_t file_bytes = 0;        // of the tensors
   std::string file_type;          // "Q4_0", "mostly Q4_K": the format with the most bytes
 };
 
-// A conversation's place in the cache. Single owner: two threads in one session at once get kBusy.
+// What the engine needs of a model, whoever read it. Graph and weights are behind `make_plan` (called once, by Create, then
+// dropped with all it holds), so this room knows neither; tests put a plan of their own there.
+struct LoadedModel {
+  ModelFacts facts;
+  std::unique_ptr<const Tokenizer> tokenizer;
+  std::function<Result<std::unique_ptr<Plan>>(const PlanOptions& options)> make_plan;
+};
+
+// What sessions and steps of one engine share: the cache's pages and the number of live sessions.
+class SessionPool;
+
+// A conversation's place in the cache. Single owner: while a step runs in it, another call on it gets kBusy. Must die before its
+// engine, but may die on any thread.
 class Session {
  public:
+  ~Session();
   int64_t length() const { return sequence_.length(); }
-  void Truncate(int64_t length) { sequence_.Truncate(length); }
+  // Forgets all but the first `length` tokens. kBusy; kInvalidArgument beyond 0 .. length().
+  Status Truncate(int64_t length);
 
  private:
   friend class Engine;
-  explicit Session(PagePool* pool) : sequence_(pool) {}
+  explicit Session(std::shared_ptr<SessionPool> home);
+  std::shared_ptr<SessionPool> home_;
   Sequence sequence_;
   std::atomic<bool> busy_{false};
 };
@@ -74,8 +87,9 @@ struct SessionSpan {
 
 class Engine {
  public:
-  // `path`: a GGUF file (any part of a split set), or "poet" for the embedded model.
-  static Result<std::unique_ptr<Engine>> Load(const std::string& path, const EngineOptions& options);
+  // Fills in the defaults, makes the pool, the plan (which reads and packs the weights) and the cache. Errors: kInvalidArgument
+  // names the option and its range; what ResolveVariant, the pool, make_plan and the cache say.
+  static Result<std::unique_ptr<Engine>> Create(LoadedModel model, const EngineOptions& options);
   ~Engine();
 
   const ModelFacts& facts() const;
@@ -83,29 +97,34 @@ class Engine {
   const EngineOptions& options() const;      // with every default filled in
   Variant variant() const;
   size_t threads() const;
-  std::string thread_reason() const;
+  const std::string& thread_reason() const;  // why so many, one sentence
   Plan& plan();
 
-  // kExhausted when max_sessions live sessions exist. Sessions die before the engine.
+  // kExhausted when max_sessions live sessions exist. Thread safe.
   Result<std::unique_ptr<Session>> NewSession();
 
   // One step for several sessions, each at most once; rows together at most chunk_tokens. Fails before anything runs when a
-  // session would exceed n_ctx (kExhausted with needed and allowed counts) or pages run out. All sessions keep their length on failure.
-  // Thread safe: steps are serialised.
+  // session would exceed n_ctx (kExhausted with needed and allowed counts), pages run out, a session is in use (kBusy) or an id is
+  // outside the vocabulary (kInvalidArgument). All sessions keep their length on failure. `consumer` may be null when no outputs are
+  // wanted. Thread safe: steps are serialised.
   Status Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort = nullptr);
 
-  // Feeds any number of tokens in chunks; `progress` after each chunk (tokens done); on failure the session is back at its
-  // length before the call. outputs: kLast (of all tokens), kAll or kNone.
+  // Feeds any number of tokens (at least one) in chunks; `progress` after each chunk (tokens done); on failure the session is back
+  // at its length before the call. outputs: kLast (of all tokens), kAll or kNone; the consumer sees span 0 and token numbers of
+  // the whole call. Steps of other sessions may run between chunks.
   Status Prefill(Session& session, std::span<const int32_t> tokens, Outputs outputs, LogitsConsumer* consumer,
                  const std::atomic<bool>* abort = nullptr, const std::function<void(size_t done)>& progress = {});
 
  private:
   struct Impl;
   explicit Engine(std::unique_ptr<Impl> impl);
+  Status CheckSpans(std::span<const SessionSpan> spans, const LogitsConsumer* consumer) const;
+  Status RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort);
   std::unique_ptr<Impl> impl_;
 };
 
-// MOONLIT_VARIANT's rule: an empty name means the best for this CPU; an unknown, unbuilt or unsupported one is an error.
+// MOONLIT_VARIANT's rule: an empty name means the environment's, else the best for this CPU; an unknown, unbuilt or unsupported
+// one is an error that lists what could be had.
 Result<Variant> ResolveVariant(const std::string& name);
 
 }  // namespace moonlit

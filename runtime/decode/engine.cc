@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/decode/engine.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+#include "kernels/base/round.h"
+#include "runtime/decode/session_pool.h"
+#include "runtime/threads/topology.h"
+
+namespace moonlit {
+namespace {
+
+constexpr size_t kDefaultContext = 4096;
+constexpr size_t kMostContext = size_t{1} << 24;
+constexpr size_t kMostSessions = 65536;
+constexpr size_t kMostChunk = 65536;
+constexpr size_t kMostPageTokens = 65536;
+
+Status CheckRange(const char* name, size_t value, size_t least, size_t most) {
+  if (value >= least && value <= most) return Status();
+  return Errorf(Code::kInvalidArgument, "engine: %s is %zu, expected %zu to %zu", name, value, least, most);
+}
+
+Status FillDefaults(const ModelFacts& facts, Variant variant, EngineOptions& o) {
+  if (o.n_ctx == 0) o.n_ctx = facts.n_ctx_train == 0 ? kDefaultContext : std::min(facts.n_ctx_train, kDefaultContext);
+  if (o.default_key_type) o.key_type = DefaultCacheType(variant);
+  if (o.default_value_type) o.value_type = DefaultCacheType(variant);
+  o.variant = VariantName(variant);
+  MOONLIT_RETURN_IF_ERROR(CheckRange("n_ctx", o.n_ctx, 1, kMostContext));
+  MOONLIT_RETURN_IF_ERROR(CheckRange("max_sessions", o.max_sessions, 1, kMostSessions));
+  MOONLIT_RETURN_IF_ERROR(CheckRange("chunk_tokens", o.chunk_tokens, 1, kMostChunk));
+  MOONLIT_RETURN_IF_ERROR(CheckRange("page_tokens", o.page_tokens, kAttentionTile, kMostPageTokens));
+  if (o.page_tokens % kAttentionTile != 0) {
+    return Errorf(Code::kInvalidArgument, "engine: page_tokens is %zu, expected a multiple of %zu", o.page_tokens, kAttentionTile);
+  }
+  // A step can't have more rows than all sessions have slots.
+  o.chunk_tokens = std::min(o.chunk_tokens, o.n_ctx * o.max_sessions);
+  return Status();
+}
+
+std::string ThreadReason(const EngineOptions& asked) {
+  if (asked.pool != nullptr) return "the application's own pool";
+  if (asked.threads != 0) return "as asked for";
+  return DefaultThreadCount(ReadTopology()).reason;
+}
+
+// Shifts the token numbers of one chunk to those of the whole prefill.
+class ChunkConsumer final : public LogitsConsumer {
+ public:
+  ChunkConsumer(LogitsConsumer* target, size_t offset) : target_(target), offset_(offset) {}
+  void Consume(size_t span, size_t first_token, size_t rows, const float* logits, size_t stride) override {
+    target_->Consume(span, offset_ + first_token, rows, logits, stride);
+  }
+
+ private:
+  LogitsConsumer* target_;
+  size_t offset_;
+};
+
+}  // namespace
+
+struct Engine::Impl {
+  ModelFacts facts;
+  std::unique_ptr<const Tokenizer> tokenizer;
+  EngineOptions options;
+  Variant variant;
+  std::string thread_reason;
+  std::unique_ptr<ThreadPool> own_pool;  // null when the app gave one
+  std::unique_ptr<Plan> plan;
+  std::shared_ptr<SessionPool> sessions;
+  std::mutex step_mutex;                 // one step at a time
+  std::vector<StepSpan> step_spans;      // of the running step; reserved once
+};
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::~Engine() = default;
+
+const ModelFacts& Engine::facts() const { return impl_->facts; }
+const Tokenizer& Engine::tokenizer() const { return *impl_->tokenizer; }
+const EngineOptions& Engine::options() const { return impl_->options; }
+Variant Engine::variant() const { return impl_->variant; }
+size_t Engine::threads() const { return impl_->options.pool->threads(); }
+const std::string& Engine::thread_reason() const { return impl_->thread_reason; }
+Plan& Engine::plan() { return *impl_->plan; }
+
+Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOptions& options) {
+  MOONLIT_CHECK(model.make_plan && model.tokenizer != nullptr);
+  auto impl = std::make_unique<Impl>();
+  MOONLIT_ASSIGN_OR_RETURN(impl->variant, ResolveVariant(options.variant));
+  impl->options = options;
+  impl->thread_reason = ThreadReason(options);
+  EngineOptions& o = impl->options;
+  MOONLIT_RETURN_IF_ERROR(FillDefaults(model.facts, impl->variant, o));
+  if (o.pool == nullptr) {
+    MOONLIT_ASSIGN_OR_RETURN(impl->own_pool, ThreadPool::Create({.threads = o.threads}));
+    o.pool = impl->own_pool.get();
+  }
+  o.threads = o.pool->threads();
+
+  PlanOptions plan_options;
+  plan_options.variant = impl->variant;
+  plan_options.pool = o.pool;
+  plan_options.max_rows = o.chunk_tokens;
+  plan_options.page_tokens = o.page_tokens;
+  plan_options.key_type = o.key_type;
+  plan_options.value_type = o.value_type;
+  plan_options.exact = o.exact;
+  plan_options.progress = o.progress;
+  MOONLIT_ASSIGN_OR_RETURN(impl->plan, model.make_plan(plan_options));
+  o.progress = nullptr;  // it belongs to the load, and so does what it points to
+
+  const size_t pages = o.max_sessions * CeilDiv(o.n_ctx, o.page_tokens);
+  MOONLIT_ASSIGN_OR_RETURN(auto page_pool, PagePool::Create(impl->plan->cache_groups(), pages));
+  impl->sessions = std::make_shared<SessionPool>(std::move(page_pool), o.max_sessions);
+  impl->step_spans.reserve(o.max_sessions);
+  impl->facts = std::move(model.facts);
+  impl->tokenizer = std::move(model.tokenizer);
+  return std::unique_ptr<Engine>(new Engine(std::move(impl)));
+}
+
+Result<std::unique_ptr<Session>> Engine::NewSession() {
+  MOONLIT_RETURN_IF_ERROR(impl_->sessions->Admit());
+  return std::unique_ptr<Session>(new Session(impl_->sessions));
+}
+
+Status Engine::CheckSpans(std::span<const SessionSpan> spans, const LogitsConsumer* consumer) const {
+  const EngineOptions& o = impl_->options;
+  const size_t vocab = impl_->plan->vocab_size();
+  if (spans.empty()) return Status(Code::kInvalidArgument, "step: no session is given");
+  size_t rows = 0;
+  for (size_t s = 0; s < spans.size(); ++s) {
+    const SessionSpan& span = spans[s];
+    MOONLIT_CHECK(span.session != nullptr && span.session->home_ == impl_->sessions);
+    for (size_t earlier = 0; earlier < s; ++earlier) {
+      if (spans[earlier].session == span.session) {
+        return Errorf(Code::kInvalidArgument, "step: spans %zu and %zu are of one session; expected each session once", earlier, s);
+      }
+    }
+    if (span.tokens.empty()) return Errorf(Code::kInvalidArgument, "step: span %zu has no tokens", s);
+    if (span.outputs != Outputs::kNone && consumer == nullptr) {
+      return Errorf(Code::kInvalidArgument, "step: span %zu wants logits, but nobody takes them", s);
+    }
+    for (size_t i = 0; i < span.tokens.size(); ++i) {
+      if (span.tokens[i] < 0 || static_cast<size_t>(span.tokens[i]) >= vocab) {
+        return Errorf(Code::kInvalidArgument, "token %zu is %d, expected 0 to %zu (the model's vocabulary)", i, span.tokens[i], vocab - 1);
+      }
+    }
+    rows += span.tokens.size();
+  }
+  if (rows > o.chunk_tokens) {
+    return Errorf(Code::kInvalidArgument, "step: %zu tokens, expected at most %zu (chunk_tokens)", rows, o.chunk_tokens);
+  }
+  return Status();
+}
+
+Status Engine::Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) {
+  MOONLIT_RETURN_IF_ERROR(CheckSpans(spans, consumer));
+  for (size_t s = 0; s < spans.size(); ++s) {
+    if (!spans[s].session->busy_.exchange(true, std::memory_order_acquire)) continue;
+    while (s > 0) spans[--s].session->busy_.store(false, std::memory_order_release);
+    return Status(Code::kBusy, "a session is in use by another call; one call at a time may use it");
+  }
+  const Status status = RunStep(spans, consumer, abort);
+  for (const SessionSpan& span : spans) span.session->busy_.store(false, std::memory_order_release);
+  return status;
+}
+
+// REQUIRES: the spans are checked and their sessions are ours.
+Status Engine::RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) {
+  const std::lock_guard<std::mutex> lock(impl_->step_mutex);
+  std::vector<StepSpan>& steps = impl_->step_spans;
+  steps.clear();
+  Status status;
+  {
+    const std::lock_guard<std::mutex> pages(impl_->sessions->mutex());
+    for (const SessionSpan& span : spans) {
+      const int64_t length = span.session->length();
+      const size_t needed = static_cast<size_t>(length) + span.tokens.size();
+      if (needed > impl_->options.n_ctx) {
+        status = Errorf(Code::kExhausted,
+                        "context: %zu tokens are needed (%lld held, %zu new), %zu are allowed; shorten the text or load with a larger n_ctx",
+                        needed, static_cast<long long>(length), span.tokens.size(), impl_->options.n_ctx);
+        break;
+      }
+      status = span.session->sequence_.Reserve(static_cast<int64_t>(needed));
+      if (!status.ok()) break;
+      StepSpan step;
+      step.tokens = span.tokens;
+      step.pages = span.session->sequence_.pages();
+      step.first_slot = length;
+      step.outputs = span.outputs;
+      steps.push_back(step);
+    }
+  }
+  if (status.ok()) status = impl_->plan->Run(steps, consumer, abort);
+  const std::lock_guard<std::mutex> pages(impl_->sessions->mutex());
+  for (const SessionSpan& span : spans) {
+    if (status.ok()) {
+      span.session->sequence_.Commit(static_cast<int64_t>(span.tokens.size()));
+    } else {
+      span.session->sequence_.Truncate(span.session->length());  // gives the reserved pages back
+    }
+  }
+  return status;
+}
+
+Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Outputs outputs, LogitsConsumer* consumer,
+                       const std::atomic<bool>* abort, const std::function<void(size_t done)>& progress) {
+  if (tokens.empty()) return Status(Code::kInvalidArgument, "prefill: no tokens are given");
+  const int64_t start = session.length();
+  const size_t needed = static_cast<size_t>(start) + tokens.size();
+  if (needed > impl_->options.n_ctx) {
+    return Errorf(Code::kExhausted,
+                  "context: %zu tokens are needed (%lld held, %zu new), %zu are allowed; shorten the prompt or load with a larger n_ctx",
+                  needed, static_cast<long long>(start), tokens.size(), impl_->options.n_ctx);
+  }
+  for (size_t done = 0; done < tokens.size();) {
+    const size_t count = std::min(tokens.size() - done, impl_->options.chunk_tokens);
+    const bool last = done + count == tokens.size();
+    ChunkConsumer shifted(consumer, done);
+    SessionSpan span{&session, tokens.subspan(done, count), outputs};
+    if (outputs == Outputs::kLast && !last) span.outputs = Outputs::kNone;
+    const Status status = Step({&span, 1}, consumer == nullptr ? nullptr : &shifted, abort);
+    if (!status.ok()) {
+      // If another call holds the session it is that call's now, and its length with it.
+      if (status.code() != Code::kBusy) MOONLIT_RETURN_IF_ERROR(session.Truncate(start));
+      return status;
+    }
+    done += count;
+    if (progress) progress(done);
+  }
+  return Status();
+}
+
+}  // namespace moonlit

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What sessions and steps of one engine share: the cache's pages and the number of live sessions. The mutex guards both for the
+// moments that they change; it is never held while a step computes, so a session can die or be cut while another one works.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+
+#include "runtime/base/status.h"
+#include "runtime/cache/cache.h"
+
+namespace moonlit {
+
+class SessionPool {
+ public:
+  SessionPool(std::unique_ptr<PagePool> pages, size_t most) : pages_(std::move(pages)), most_(most) {}
+
+  // Counts one more session, or kExhausted. Leave is its opposite, with the mutex held.
+  Status Admit() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (live_ == most_) {
+      return Errorf(Code::kExhausted, "%zu sessions are live, which is the most; end one or load with a larger max_sessions", live_);
+    }
+    ++live_;
+    return Status();
+  }
+  void Leave() { --live_; }
+
+  std::mutex& mutex() { return mutex_; }
+  PagePool* pages() { return pages_.get(); }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<PagePool> pages_;
+  const size_t most_;
+  size_t live_ = 0;
+};
+
+}  // namespace moonlit
