@@ -10,7 +10,7 @@ namespace {
 // OCP Microscaling Formats 1.0, section 6.3: the exponent of the largest value less that of the largest FP4 number, 2^2.
 uint8_t ExponentFor(float largest) {
   if (largest == 0) return 0;
-  const int e = ilogbf(largest) - 2 + 127;
+  const int e = ilogbf(largest < 0x1p127f ? largest : 0x1p127f) - 2 + 127;
   return static_cast<uint8_t>(e < 0 ? 0 : e);
 }
 
