@@ -35,6 +35,11 @@ if(variant_objects AND NOT MOONLIT_SANITIZE)
   moonlit_lint(symbols objects --nm "${CMAKE_NM}" --list "${PROJECT_BINARY_DIR}/generated/variant_objects.txt")
 endif()
 
+# Only the 64-bit Arm build promises this (CMakeLists.txt); tools/cli names the program.
+if(TARGET moonlit_cli AND MOONLIT_ARCHITECTURE STREQUAL "ARM64")
+  moonlit_lint(elf objects $<TARGET_FILE:moonlit_cli>)
+endif()
+
 file(GLOB selftests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/lint/*_test.py")
 foreach(selftest IN LISTS selftests)
   get_filename_component(name "${selftest}" NAME_WE)
