@@ -66,7 +66,7 @@ class Generate : public Command {
         *ids, options_,
         [&](std::string_view piece) {
           progress.reset();
-          return Print(piece);
+          return Print(piece) && !interrupted;
         },
         [&](size_t done, size_t total) {
           if (progress) progress->Update(done, total);

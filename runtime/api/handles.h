@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is behind the opaque handles of moonlit.h, and the wall that no exception passes.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "runtime/api/moonlit.h"
+#include "runtime/base/status.h"
+#include "runtime/decode/engine.h"
+
+struct moonlit_model {
+  std::unique_ptr<moonlit::Engine> engine;                      // null when vocab_only
+  std::unique_ptr<const moonlit::Tokenizer> vocabulary;         // only when vocab_only
+  const moonlit::Tokenizer& tokenizer() const { return engine ? engine->tokenizer() : *vocabulary; }
+};
+
+struct moonlit_session {
+  moonlit_model* model;
+  std::unique_ptr<moonlit::Session> session;
+  std::atomic<bool> cancel{false};
+};
+
+namespace moonlit::api {
+
+// Copies code and message into *error (may be null) and returns the code.
+moonlit_code Give(const Status& status, moonlit_error* error);
+
+// Runs `body` (returning Status) and turns exceptions, which only the standard library throws, into codes.
+template <typename Body>
+moonlit_code Guard(moonlit_error* error, const Body& body) {
+  try {
+    return Give(body(), error);
+  } catch (const std::bad_alloc&) {
+    return Give(Status(Code::kOutOfMemory, "the system gives no more memory"), error);
+  } catch (const std::exception& caught) {
+    return Give(Status(Code::kInternal, caught.what()), error);
+  }
+}
+
+}  // namespace moonlit::api

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/api/load.h"
+
+#include <map>
+#include <utility>
+
+#include "models/poet/poet.h"
+#include "models/registry.h"
+#include "runtime/api/tokenizer_metadata.h"
+#include "runtime/exec/plan.h"
+#include "runtime/weights/gguf_source.h"
+
+namespace moonlit {
+namespace {
+
+constexpr char kPoet[] = "poet";
+
+Result<std::unique_ptr<GgufSource>> OpenSource(const std::string& path) {
+  if (path != kPoet) return GgufSource::Open(path);
+  const EmbeddedFile embedded = EmbeddedPoet();
+  if (embedded.data != nullptr) return GgufSource::OpenMemory(embedded.data, embedded.size, "poet (built in)");
+  MOONLIT_ASSIGN_OR_RETURN(const std::string found, FindPoet());
+  return GgufSource::Open(found);
+}
+
+Result<std::unique_ptr<const Tokenizer>> MakeTokenizer(const GgufSource& source) {
+  Result<TokenizerData> data = ReadTokenizerData(source.metadata());
+  if (!data.ok()) return data.status().WithContext("file " + source.description());
+  Result<std::unique_ptr<const Tokenizer>> tokenizer = Tokenizer::Create(std::move(data).value());
+  if (!tokenizer.ok()) return tokenizer.status().WithContext("file " + source.description());
+  return tokenizer;
+}
+
+ModelFacts CollectFacts(const ModelConfig& config, const GgufSource& source) {
+  ModelFacts facts;
+  facts.architecture = config.architecture;
+  facts.name = config.name;
+  facts.file = source.description();
+  facts.n_vocab = config.vocab;
+  facts.n_ctx_train = config.n_ctx_train;
+  facts.n_layers = config.layers;
+  facts.n_embd = config.width;
+  facts.n_heads = config.heads;
+  facts.n_kv_heads = config.kv_heads;
+  std::map<Format, uint64_t> bytes_by_format;
+  for (const TensorInfo* tensor : source.All()) {
+    facts.parameters += tensor->shape.elements();
+    facts.file_bytes += tensor->bytes;
+    bytes_by_format[tensor->format] += tensor->bytes;
+  }
+  uint64_t most = 0;
+  for (const auto& [format, bytes] : bytes_by_format) {
+    if (bytes > most) {
+      most = bytes;
+      facts.file_type = Traits(format).name;
+    }
+  }
+  return facts;
+}
+
+}  // namespace
+
+Result<LoadedModel> OpenModel(const std::string& path) {
+  MOONLIT_ASSIGN_OR_RETURN(std::unique_ptr<GgufSource> opened, OpenSource(path));
+  // make_plan must be copyable, so the source and the graph are shared with it.
+  std::shared_ptr<GgufSource> source = std::move(opened);
+  Result<LoadedGraph> loaded = LoadGraph(source->metadata(), *source);
+  if (!loaded.ok()) return loaded.status().WithContext("file " + source->description());
+  LoadedModel model;
+  MOONLIT_ASSIGN_OR_RETURN(model.tokenizer, MakeTokenizer(*source));
+  model.facts = CollectFacts(loaded->config, *source);
+  if (static_cast<size_t>(model.tokenizer->vocab_size()) > model.facts.n_vocab) {
+    return Errorf(Code::kCorrupt, "file %s: the tokenizer has %d tokens, but token_embd.weight only %zu rows",
+                  source->description().c_str(), model.tokenizer->vocab_size(), model.facts.n_vocab);
+  }
+  auto graph = std::make_shared<const Graph>(std::move(loaded->graph));
+  model.make_plan = [source, graph](const PlanOptions& options) { return Plan::Create(*graph, *source, options); };
+  return model;
+}
+
+Result<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& path) {
+  MOONLIT_ASSIGN_OR_RETURN(std::unique_ptr<GgufSource> source, OpenSource(path));
+  return MakeTokenizer(*source);
+}
+
+}  // namespace moonlit

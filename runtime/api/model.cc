@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "kernels/cpu/variant.h"
+#include "runtime/api/handles.h"
+#include "runtime/api/load.h"
+
+namespace moonlit::api {
+
+static_assert(static_cast<int>(Code::kInternal) == MOONLIT_INTERNAL && static_cast<int>(Code::kExhausted) == MOONLIT_EXHAUSTED,
+              "moonlit_code repeats Code");
+
+moonlit_code Give(const Status& status, moonlit_error* error) {
+  const auto code = static_cast<moonlit_code>(status.code());
+  if (error != nullptr) {
+    error->code = code;
+    const std::string_view message = status.message();
+    const size_t n = std::min(message.size(), sizeof error->message - 1);
+    std::memcpy(error->message, message.data(), n);
+    error->message[n] = '\0';
+  }
+  return code;
+}
+
+namespace {
+
+Status SetCacheType(const char* field, const char* name, bool* use_default, CacheType* type) {
+  if (name == nullptr) return Status();
+  *use_default = false;
+  if (FindCacheType(name, type)) return Status();
+  return Errorf(Code::kInvalidArgument, "%s: expected one of f32, f16, bf16, q8_0, q4_0, found \"%s\"", field, name);
+}
+
+Result<EngineOptions> ToEngineOptions(const moonlit_model_options& from) {
+  EngineOptions to;
+  to.threads = from.threads;
+  to.n_ctx = from.n_ctx;
+  to.max_sessions = from.max_sessions;
+  to.chunk_tokens = from.chunk_tokens;
+  to.page_tokens = from.page_tokens;
+  MOONLIT_RETURN_IF_ERROR(SetCacheType("key_type", from.key_type, &to.default_key_type, &to.key_type));
+  MOONLIT_RETURN_IF_ERROR(SetCacheType("value_type", from.value_type, &to.default_value_type, &to.value_type));
+  to.exact = from.exact != 0;
+  if (from.variant != nullptr) to.variant = from.variant;
+  if (from.progress != nullptr) {
+    to.progress = [progress = from.progress, user = from.progress_user](uint64_t done, uint64_t total) {
+      return progress(user, done, total) == 0;
+    };
+  }
+  return to;
+}
+
+// The options that a caller compiled against an older header lacks keep their defaults.
+moonlit_model_options Complete(const moonlit_model_options* options) {
+  moonlit_model_options complete;
+  moonlit_model_options_init(&complete, sizeof complete);
+  if (options != nullptr) {
+    std::memcpy(&complete, options, std::min(options->size, sizeof complete));
+    complete.size = sizeof complete;
+  }
+  return complete;
+}
+
+}  // namespace
+}  // namespace moonlit::api
+
+using moonlit::Code;
+using moonlit::Errorf;
+using moonlit::Result;
+using moonlit::Status;
+using moonlit::api::Guard;
+
+extern "C" {
+
+const char* moonlit_version(void) { return MOONLIT_VERSION; }
+
+void moonlit_model_options_init(moonlit_model_options* options, size_t size) {
+  moonlit_model_options defaults = {};
+  defaults.size = size;
+  defaults.max_sessions = 1;
+  defaults.chunk_tokens = 512;
+  defaults.page_tokens = 64;
+  std::memcpy(options, &defaults, std::min(size, sizeof defaults));
+}
+
+moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options, moonlit_model** model, moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (path == nullptr || model == nullptr) return Status(Code::kInvalidArgument, "path and model must not be NULL");
+    const moonlit_model_options complete = moonlit::api::Complete(options);
+    auto handle = std::make_unique<moonlit_model>();
+    if (complete.vocab_only != 0) {
+      MOONLIT_ASSIGN_OR_RETURN(handle->vocabulary, moonlit::OpenTokenizer(path));
+    } else {
+      MOONLIT_ASSIGN_OR_RETURN(moonlit::EngineOptions engine_options, moonlit::api::ToEngineOptions(complete));
+      MOONLIT_ASSIGN_OR_RETURN(moonlit::LoadedModel loaded, moonlit::OpenModel(path));
+      MOONLIT_ASSIGN_OR_RETURN(handle->engine, moonlit::Engine::Create(std::move(loaded), engine_options));
+    }
+    *model = handle.release();
+    return Status();
+  });
+}
+
+void moonlit_model_free(moonlit_model* model) { delete model; }
+
+void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info) {
+  moonlit_model_info full = {};
+  full.size = info->size;
+  full.n_vocab = static_cast<uint32_t>(model->tokenizer().vocab_size());
+  full.architecture = full.name = full.file_type = full.variant = full.key_type = full.value_type = full.thread_reason = "";
+  if (model->engine) {
+    moonlit::Engine& engine = *model->engine;
+    const moonlit::ModelFacts& facts = engine.facts();
+    full.architecture = facts.architecture.c_str();
+    full.name = facts.name.c_str();
+    full.file_type = facts.file_type.c_str();
+    full.variant = moonlit::VariantName(engine.variant());
+    full.key_type = moonlit::CacheTypeName(engine.options().key_type);
+    full.value_type = moonlit::CacheTypeName(engine.options().value_type);
+    full.thread_reason = engine.thread_reason().c_str();
+    full.parameters = facts.parameters;
+    full.file_bytes = facts.file_bytes;
+    full.packed_bytes = engine.plan().size().packed_weight_bytes;
+    full.n_vocab = static_cast<uint32_t>(facts.n_vocab);
+    full.n_ctx = static_cast<uint32_t>(engine.options().n_ctx);
+    full.n_ctx_train = static_cast<uint32_t>(facts.n_ctx_train);
+    full.n_layers = static_cast<uint32_t>(facts.n_layers);
+    full.n_embd = static_cast<uint32_t>(facts.n_embd);
+    full.threads = static_cast<uint32_t>(engine.threads());
+  }
+  std::memcpy(info, &full, std::min(full.size, sizeof full));
+}
+
+moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size_t length, int flags, int32_t* ids, size_t capacity,
+                              size_t* count, moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    moonlit::EncodeOptions options;
+    options.add_special = (flags & MOONLIT_ADD_SPECIAL) != 0;
+    options.parse_special = (flags & MOONLIT_PARSE_SPECIAL) != 0;
+    MOONLIT_ASSIGN_OR_RETURN(const std::vector<int32_t> found, model->tokenizer().Encode({text, length}, options));
+    std::copy_n(found.begin(), std::min(found.size(), capacity), ids);
+    *count = found.size();
+    return Status();
+  });
+}
+
+moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, size_t count, int show_special, char* text,
+                                size_t capacity, size_t* length, moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    moonlit::DecodeOptions options;
+    options.show_special = show_special != 0;
+    MOONLIT_ASSIGN_OR_RETURN(const std::string decoded, model->tokenizer().Decode({ids, count}, options));
+    std::copy_n(decoded.begin(), std::min(decoded.size(), capacity), text);
+    *length = decoded.size();
+    return Status();
+  });
+}
+
+int moonlit_token_is_end(const moonlit_model* model, int32_t id) { return model->tokenizer().IsEndOfGeneration(id) ? 1 : 0; }
+
+int32_t moonlit_token_begin(const moonlit_model* model) {
+  return model->tokenizer().add_bos() ? model->tokenizer().special().bos : -1;
+}
+
+}  // extern "C"

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "runtime/api/handles.h"
+#include "runtime/decode/generate.h"
+#include "runtime/decode/perplexity.h"
+#include "runtime/decode/sampler.h"
+
+namespace moonlit::api {
+namespace {
+
+class CallConsumer final : public LogitsConsumer {
+ public:
+  CallConsumer(moonlit_logits_fn consume, void* user, size_t n_vocab) : consume_(consume), user_(user), n_vocab_(n_vocab) {}
+  void Consume(size_t, size_t first_token, size_t rows, const float* logits, size_t stride) override {
+    for (size_t r = 0; consume_ != nullptr && r < rows; ++r) consume_(user_, first_token + r, logits + r * stride, n_vocab_);
+  }
+
+ private:
+  moonlit_logits_fn consume_;
+  void* user_;
+  size_t n_vocab_;
+};
+
+SamplerOptions ToSamplerOptions(const moonlit_generate_options& from) {
+  SamplerOptions to;
+  to.temperature = from.temperature;
+  to.top_k = from.top_k;
+  to.top_p = from.top_p;
+  to.min_p = from.min_p;
+  to.repeat_penalty = from.repeat_penalty;
+  to.repeat_last_n = from.repeat_last_n;
+  to.seed = from.seed;
+  return to;
+}
+
+GenerateOptions ToGenerateOptions(const moonlit_generate_options& from, const std::atomic<bool>* cancel) {
+  GenerateOptions to;
+  to.max_tokens = from.max_tokens;
+  for (size_t i = 0; i < from.stop_count; ++i) to.stop.emplace_back(from.stop[i]);
+  to.ignore_end = from.ignore_end != 0;
+  if (from.text != nullptr) {
+    to.text = [text = from.text, user = from.user](std::string_view piece) { return text(user, piece.data(), piece.size()) == 0; };
+  }
+  if (from.prefill_progress != nullptr) {
+    to.prefill_progress = [progress = from.prefill_progress, user = from.user](size_t done, size_t total) {
+      progress(user, done, total);
+    };
+  }
+  to.cancel = cancel;
+  return to;
+}
+
+moonlit_generate_options Complete(const moonlit_generate_options* options) {
+  moonlit_generate_options complete;
+  moonlit_generate_options_init(&complete, sizeof complete);
+  if (options != nullptr) {
+    std::memcpy(&complete, options, std::min(options->size, sizeof complete));
+    complete.size = sizeof complete;
+  }
+  return complete;
+}
+
+static_assert(static_cast<int>(Finish::kEnd) == MOONLIT_FINISH_END && static_cast<int>(Finish::kStop) == MOONLIT_FINISH_STOP &&
+                  static_cast<int>(Finish::kLength) == MOONLIT_FINISH_LENGTH &&
+                  static_cast<int>(Finish::kContext) == MOONLIT_FINISH_CONTEXT &&
+                  static_cast<int>(Finish::kCancelled) == MOONLIT_FINISH_CANCELLED,
+              "moonlit_finish repeats Finish");
+static_assert(static_cast<int>(Outputs::kNone) == MOONLIT_OUTPUT_NONE && static_cast<int>(Outputs::kLast) == MOONLIT_OUTPUT_LAST &&
+                  static_cast<int>(Outputs::kAll) == MOONLIT_OUTPUT_ALL,
+              "moonlit_outputs repeats Outputs");
+
+}  // namespace
+}  // namespace moonlit::api
+
+using moonlit::Code;
+using moonlit::Errorf;
+using moonlit::Status;
+using moonlit::api::Guard;
+
+extern "C" {
+
+moonlit_code moonlit_session_new(moonlit_model* model, moonlit_session** session, moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (!model->engine) return Status(Code::kInvalidArgument, "the model was loaded with vocab_only: it has no sessions");
+    auto handle = std::make_unique<moonlit_session>();
+    handle->model = model;
+    MOONLIT_ASSIGN_OR_RETURN(handle->session, model->engine->NewSession());
+    *session = handle.release();
+    return Status();
+  });
+}
+
+void moonlit_session_free(moonlit_session* session) { delete session; }
+
+size_t moonlit_session_length(const moonlit_session* session) { return static_cast<size_t>(session->session->length()); }
+
+moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (length > static_cast<size_t>(session->session->length())) {
+      return Errorf(Code::kInvalidArgument, "truncate to %zu tokens: the session has only %zu", length,
+                    static_cast<size_t>(session->session->length()));
+    }
+    return session->session->Truncate(static_cast<int64_t>(length));
+  });
+}
+
+void moonlit_session_cancel(moonlit_session* session) { session->cancel.store(true); }
+
+moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t count, moonlit_outputs outputs, moonlit_logits_fn consume,
+                          void* user, moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (count == 0) return Status();
+    session->cancel.store(false);
+    moonlit::Engine& engine = *session->model->engine;
+    moonlit::api::CallConsumer consumer(consume, user, engine.facts().n_vocab);
+    return engine.Prefill(*session->session, {ids, count}, static_cast<moonlit::Outputs>(outputs), &consumer, &session->cancel);
+  });
+}
+
+void moonlit_generate_options_init(moonlit_generate_options* options, size_t size) {
+  const moonlit::SamplerOptions sampler;
+  moonlit_generate_options defaults = {};
+  defaults.size = size;
+  defaults.temperature = sampler.temperature;
+  defaults.top_k = sampler.top_k;
+  defaults.top_p = sampler.top_p;
+  defaults.min_p = sampler.min_p;
+  defaults.repeat_penalty = sampler.repeat_penalty;
+  defaults.repeat_last_n = sampler.repeat_last_n;
+  std::memcpy(options, &defaults, std::min(size, sizeof defaults));
+}
+
+moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, size_t prompt_count,
+                              const moonlit_generate_options* options, moonlit_generate_result* result, moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    const moonlit_generate_options complete = moonlit::api::Complete(options);
+    session->cancel.store(false);
+    MOONLIT_ASSIGN_OR_RETURN(moonlit::Sampler sampler, moonlit::Sampler::Create(moonlit::api::ToSamplerOptions(complete)));
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit::GenerateResult done,
+                             moonlit::Generate(*session->model->engine, *session->session, {prompt, prompt_count}, sampler,
+                                               moonlit::api::ToGenerateOptions(complete, &session->cancel)));
+    if (result != nullptr) {
+      moonlit_generate_result full = {};
+      full.size = result->size;
+      full.finish = static_cast<moonlit_finish>(done.finish);
+      full.prompt_tokens = done.prompt_tokens;
+      full.generated_tokens = done.tokens.size();
+      full.prefill_seconds = done.prefill_seconds;
+      full.decode_seconds = done.decode_seconds;
+      std::memcpy(result, &full, std::min(full.size, sizeof full));
+    }
+    return Status();
+  });
+}
+
+moonlit_code moonlit_perplexity(moonlit_session* session, const int32_t* ids, size_t count, size_t window,
+                                int (*progress)(void* user, size_t done, size_t total, double perplexity_so_far), void* user,
+                                moonlit_perplexity_result* result, moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    moonlit::PerplexityOptions options;
+    session->cancel.store(false);
+    options.window = window;
+    options.cancel = &session->cancel;
+    if (progress != nullptr) {
+      options.progress = [progress, user](size_t done, size_t total, double so_far) { return progress(user, done, total, so_far) == 0; };
+    }
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit::PerplexityResult done,
+                             moonlit::MeasurePerplexity(*session->model->engine, *session->session, {ids, count}, options));
+    moonlit_perplexity_result full = {};
+    full.size = result->size;
+    full.perplexity = done.perplexity;
+    full.standard_error = done.standard_error;
+    full.counted_tokens = done.counted_tokens;
+    full.windows = done.windows;
+    std::memcpy(result, &full, std::min(full.size, sizeof full));
+    return Status();
+  });
+}
+
+}  // extern "C"
