@@ -46,8 +46,9 @@ struct AttentionArgs {
   void* scratch;                 // 64-byte aligned, attention_scratch_bytes(layout)
 };
 
-// Triples of one segment: for each row max, sum, then value_dim (padded to 16) unnormalised outputs.
-static inline size_t AttentionTripleFloats(const PageLayout& layout) { return 16 + (layout.value_dim + 15) / 16 * 16; }
+// Triples of one segment: for each row max (in units of log2), sum, 14 unused, then value_dim (padded to 32) unnormalised
+// outputs. A row that sees nothing of the segment: max -inf, sum 0.
+static inline size_t AttentionTripleFloats(const PageLayout& layout) { return 16 + (layout.value_dim + 31) / 32 * 32; }
 
 struct AttentionTable {
   size_t (*scratch_bytes)(const PageLayout& layout);
@@ -69,6 +70,10 @@ const AttentionTable& GetAttentionTable(Variant variant);
 // What the cache holds, decoded: the float64 references read these.
 void UnpackKey(const PageLayout& layout, const uint8_t* part, size_t slot, float* key);        // [key_dim]
 void UnpackValue(const PageLayout& layout, const uint8_t* part, size_t slot, float* value);    // [value_dim]
+
+// Writes the lowest and highest key of every dimension into the part's header (kernels/attention/page_offsets.h) for block
+// selection. REQUIRES: the page is full and nobody writes to it.
+void SummarizeKeys(const PageLayout& layout, uint8_t* part);
 
 // The cache type that a variant takes by default: BF16 where it has bf16 dots, else F16.
 CacheType DefaultCacheType(Variant variant);

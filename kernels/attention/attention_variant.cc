@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/attention/attend-inl.h"
+#include "kernels/attention/pack-inl.h"
+
+namespace moonlit {
+namespace MOONLIT_NS {
+
+extern const AttentionTable kAttentionTable;
+const AttentionTable kAttentionTable = {&ScratchBytes, &Attend, &AttendSegment, &Merge, &PackKeys, &PackValues};
+
+}  // namespace MOONLIT_NS
+}  // namespace moonlit

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantized caches: q . k and p . V by byte dots, exact in int32 within a tile.
+//
+//   K: q is quantized per 32 dims to +-127. A score is sum over d32 of (q scale * k scale) * int dot, d32 ascending.
+//   V: p * (V's scale of the slot) is quantized per (row, tile, d32) to 0 .. 254 of its maximum. The byte dots want signed
+//      bytes in +-127, so c = P - 127 is stored and 127 * (sum of V over the tile), which all rows share, is added back.
+//
+// The dots multiply what is stored, w = value + zero point: 128 for Q8_0 where the instruction wants unsigned bytes, else 0;
+// 8 for Q4_0. Each dot starts from the terms that take the zero point (and the 127) out again.
+#pragma once
+
+#include "kernels/attention/values-inl.h"
+
+namespace moonlit {
+namespace MOONLIT_NS {
+namespace {
+
+// Eight steps (32 dims of K or 32 slots of V) of a vector of columns. `lanes`: first step; `pitch`: bytes between lane rows.
+struct Q8Format {
+  static constexpr size_t kElements = 4;
+  static constexpr int kZeroPoint = kBiasSignedWeights ? 128 : 0;
+  template <size_t kSteps>
+  static HWY_INLINE void Load(const uint8_t* lanes, size_t pitch, VU8 (&w)[8]) {
+    Unroll<kSteps>([&](auto s) MOONLIT_INLINE_LAMBDA {
+      const VU32 u = LoadLanes(lanes + s * pitch);
+      w[s] = hn::BitCast(DU8(), kBiasSignedWeights ? hn::Xor(u, hn::Set(DU32(), 0x80808080u)) : u);
+    });
+  }
+  template <size_t kSteps>
+  static HWY_INLINE VI32 Dot(const int8_t* a, const VU8 (&w)[8], VI32 start) {
+    if constexpr (kBiasSignedWeights) {
+      return DotUnsigned<255, 0, kSteps>(a, w, start);
+    } else {
+      VI8 s[8];
+      Unroll<kSteps>([&](auto i) MOONLIT_INLINE_LAMBDA { s[i] = hn::BitCast(DI8(), w[i]); });
+      return DotSigned<0, kSteps>(a, s, start);
+    }
+  }
+};
+
+struct Q4Format {
+  static constexpr size_t kElements = 8;
+  static constexpr int kZeroPoint = 8;
+  template <size_t kSteps>
+  static HWY_INLINE void Load(const uint8_t* lanes, size_t pitch, VU8 (&w)[8]) {
+    const VU32 nibble = hn::Set(DU32(), 0x0F0F0F0Fu);
+    Unroll<kSteps / 2>([&](auto s) MOONLIT_INLINE_LAMBDA {
+      const VU32 u = LoadLanes(lanes + s * pitch);
+      w[2 * s] = hn::BitCast(DU8(), hn::And(u, nibble));
+      w[2 * s + 1] = hn::BitCast(DU8(), hn::And(hn::ShiftRight<4>(u), nibble));
+    });
+  }
+  template <size_t kSteps>
+  static HWY_INLINE VI32 Dot(const int8_t* a, const VU8 (&w)[8], VI32 start) {
+    return DotUnsigned<15, 0, kSteps>(a, w, start);
+  }
+};
+
+HWY_INLINE VF32 LoadHalves(const uint8_t* halves) {
+  const hn::Rebind<hwy::float16_t, DF32> df16;
+  return hn::PromoteTo(DF32(), hn::LoadU(df16, reinterpret_cast<const hwy::float16_t*>(halves)));
+}
+
+// Nearest integer of |x| < 2^22, ties to even.
+HWY_INLINE int32_t RoundToInt(float x) {
+  const float shifted = x + 12582912.0f;
+  int32_t bits;
+  memcpy(&bits, &shifted, sizeof(bits));
+  return bits - 0x4B400000;
+}
+
+// 32 (or fewer) floats -> bytes in +-127; returns their sum. A group with an inf or a NaN gets scale NaN and bytes 0.
+HWY_INLINE int32_t QuantizeGroup(const float* x, size_t count, int8_t* q, float* scale) {
+  float largest = 0.0f, not_finite = 0.0f;
+  for (size_t i = 0; i < count; ++i) {
+    const float magnitude = x[i] < 0.0f ? -x[i] : x[i];
+    largest = magnitude > largest ? magnitude : largest;
+    not_finite += x[i] * 0.0f;
+  }
+  memset(q, 0, kScaleGroup);
+  *scale = not_finite + 0.0f;
+  if (not_finite != 0.0f || largest < 1e-30f) return 0;
+  *scale = largest / 127.0f;
+  const float inverse = 127.0f / largest;
+  int32_t sum = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const int32_t code = RoundToInt(x[i] * inverse);
+    q[i] = static_cast<int8_t>(code);
+    sum += code;
+  }
+  return sum;
+}
+
+template <class Format>
+void PackByteQueries(const AttentionArgs& args, Workspace& work) {
+  const size_t key_dim = args.layout->key_dim;
+  const size_t groups = CeilDiv(key_dim, kScaleGroup);
+  for (size_t r = 0; r < args.rows; ++r) {
+    for (size_t b = 0; b < groups; ++b) {
+      const size_t left = key_dim - b * kScaleGroup;
+      const int32_t sum = QuantizeGroup(args.q[r] + b * kScaleGroup, left < kScaleGroup ? left : kScaleGroup,
+                                        work.q8 + (r * groups + b) * kScaleGroup, work.q8_scale + r * groups + b);
+      work.q8_start[r * groups + b] = -Format::kZeroPoint * sum;
+    }
+  }
+}
+
+// `keys`, `scales`: of the tile. `groups`: d32.
+template <class Format, size_t kRows>
+HWY_INLINE void ScoreByteVec(const uint8_t* keys, const uint8_t* scales, size_t groups, size_t vec, size_t row,
+                             const Workspace& work) {
+  const DF32 df;
+  constexpr size_t kLanesOfGroup = kScaleGroup / Format::kElements;
+  const size_t token = vec * kLanes;
+  const size_t group = token / kPageGroup;
+  const uint8_t* column = keys + (group * groups * kLanesOfGroup * kPageGroup + token % kPageGroup) * 4;
+  const uint8_t* scale = scales + (group * groups * kPageGroup + token % kPageGroup) * 2;
+  VF32 sum[kRows];
+  Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sum[r] = hn::Zero(df); });
+  for (size_t b = 0; b < groups; ++b) {
+    VU8 w[8];
+    Format::template Load<8>(column + b * kLanesOfGroup * kPageGroup * 4, kPageGroup * 4, w);
+    const VF32 key_scale = LoadHalves(scale + b * kPageGroup * 2);
+    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
+      const size_t at = (row + r) * groups + b;
+      const VI32 dot = Format::template Dot<8>(work.q8 + at * kScaleGroup, w, hn::Set(DI32(), work.q8_start[at]));
+      sum[r] = hn::MulAdd(hn::ConvertTo(df, dot), hn::Mul(key_scale, hn::Set(df, work.q8_scale[at])), sum[r]);
+    });
+  }
+  Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
+    hn::Store(sum[r], df, work.scores + (row + r) * kTile + vec * kLanes);
+  });
+}
+
+template <class Format>
+void ScoreByteTile(const AttentionArgs& args, const TileView& view, const uint8_t* keys, const uint8_t* scales,
+                   const Workspace& work) {
+  const size_t groups = CeilDiv(args.layout->key_dim, kScaleGroup);
+  ForVisibleRuns(view, args.rows, [&](size_t row, size_t count) {
+    size_t low = kTile, high = 0;
+    for (size_t r = row; r < row + count; ++r) {
+      low = view.low[r] < low ? view.low[r] : low;
+      high = view.high[r] > high ? view.high[r] : high;
+    }
+    WithRows(count, [&](auto c) MOONLIT_INLINE_LAMBDA {
+      for (size_t vec = low / kLanes; vec * kLanes < high; ++vec) {
+        ScoreByteVec<Format, decltype(c)::value>(keys, scales, groups, vec, row, work);
+      }
+    });
+  });
+}
+
+// Steps of a tile, in runs of at most eight.
+constexpr size_t kTileSteps = kTile / 4;
+constexpr size_t kRunSteps = kTileSteps < 8 ? kTileSteps : 8;
+static_assert(kTileSteps % kRunSteps == 0);
+
+template <class Format>
+HWY_INLINE const uint8_t* ValueRun(const uint8_t* values, size_t dims, size_t run, size_t dim) {
+  return values + (run * kRunSteps * 4 / Format::kElements * dims + dim) * 4;
+}
+
+// What all rows share: V's scales as f32, and 127 * (sum of the stored bytes of each dim over the tile).
+template <class Format>
+void PrepareByteValues(const AttentionArgs& args, const TileView& view, const uint8_t* values, const uint8_t* scales,
+                       Workspace& work) {
+  const PageLayout& layout = *args.layout;
+  const size_t dims = PaddedValueDim(layout);
+  const size_t slot = view.slot % layout.page_tokens;
+  for (size_t b = 0; b < dims / kScaleGroup; ++b) {
+    for (size_t t = 0; t < kTile; t += kLanes) {
+      const VF32 s = LoadHalves(scales + (b * layout.page_tokens + slot + t) * 2);
+      hn::Store(s, DF32(), work.v8_scale + b * kTile + t);
+    }
+  }
+  HWY_ALIGN int8_t full[32];
+  memset(full, 127, sizeof(full));
+  for (size_t dim = 0; dim < dims; dim += kLanes) {
+    VI32 sum = hn::Zero(DI32());
+    for (size_t run = 0; run < kTileSteps / kRunSteps; ++run) {
+      VU8 w[8];
+      Format::template Load<kRunSteps>(ValueRun<Format>(values, dims, run, dim), dims * 4, w);
+      sum = Format::template Dot<kRunSteps>(full, w, sum);
+    }
+    hn::Store(sum, DI32(), work.v8_start + dim);
+  }
+}
+
+// Probabilities of one row times V's scales of d32 group b -> bytes, their scale and their start term. `place`: row in block.
+HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_t low, size_t high, int zero_point, int8_t* codes,
+                                      float* scale, int32_t* start) {
+  const DF32 df;
+  const hn::Rebind<int8_t, DF32> di8;
+  const VF32 from = hn::Set(df, static_cast<float>(low));
+  const VF32 to = hn::Set(df, static_cast<float>(high));
+  VF32 x[kTileVecs];
+  VF32 largest = hn::Zero(df);
+  VF32 total = hn::Zero(df);
+  Unroll<kTileVecs>([&](auto v) MOONLIT_INLINE_LAMBDA {
+    const VF32 j = hn::Iota(df, static_cast<float>(v * kLanes));
+    const VF32 product = hn::Mul(hn::Load(df, p + v * kLanes), hn::Load(df, scales + v * kLanes));
+    x[v] = hn::IfThenElseZero(hn::And(hn::Ge(j, from), hn::Lt(j, to)), product);  // an invisible slot's scale may be NaN
+    largest = hn::Max(largest, x[v]);
+    total = hn::Add(total, x[v]);
+  });
+  const float sum = hn::ReduceSum(df, total);
+  const float max = hn::ReduceMax(df, largest);
+  const bool finite = sum - sum == 0.0f;
+  const bool counts = finite && max >= 1e-30f;
+  const VF32 inverse = hn::Set(df, counts ? 254.0f / max : 0.0f);
+  VI32 sum_of_codes = hn::Zero(DI32());
+  Unroll<kTileVecs>([&](auto v) MOONLIT_INLINE_LAMBDA {
+    const VF32 y = counts ? hn::Mul(x[v], inverse) : hn::Zero(df);
+    const VI32 code = hn::Sub(hn::NearestInt(y), hn::Set(DI32(), 127));
+    sum_of_codes = hn::Add(sum_of_codes, code);
+    hn::StoreU(hn::DemoteTo(di8, code), di8, codes + v * kLanes);
+  });
+  *scale = finite ? max / 254.0f : sum - sum;
+  const int32_t sum_of_p = hn::ReduceSum(DI32(), sum_of_codes) + 127 * static_cast<int32_t>(kTile);
+  *start = -zero_point * sum_of_p;
+}
+
+template <class Format, size_t kRows>
+HWY_INLINE void AddByteValues(const uint8_t* values, size_t dims, const Workspace& work, float* out, size_t out_stride) {
+  const DF32 df;
+  const size_t groups = dims / kScaleGroup;
+  for (size_t dim = 0; dim < dims; dim += kLanes) {
+    const size_t b = dim / kScaleGroup;
+    const VI32 shared = hn::Load(DI32(), work.v8_start + dim);
+    VI32 sum[kRows];
+    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
+      sum[r] = hn::Add(shared, hn::Set(DI32(), work.p8_start[r * groups + b]));
+    });
+    for (size_t run = 0; run < kTileSteps / kRunSteps; ++run) {
+      VU8 w[8];
+      Format::template Load<kRunSteps>(ValueRun<Format>(values, dims, run, dim), dims * 4, w);
+      Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
+        const int8_t* codes = work.p8 + (r * groups + b) * kTile + run * kRunSteps * 4;
+        sum[r] = Format::template Dot<kRunSteps>(codes, w, sum[r]);
+      });
+    }
+    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
+      float* o = out + r * out_stride + dim;
+      const VF32 scale = hn::Set(df, work.p8_scale[r * groups + b]);
+      hn::Store(hn::MulAdd(hn::ConvertTo(df, sum[r]), scale, hn::Load(df, o)), df, o);
+    });
+  }
+}
+
+template <class Format>
+void AddByteTile(const AttentionArgs& args, const TileView& view, const uint8_t* values, const uint8_t* scales, Workspace& work,
+                 float* triples) {
+  const size_t dims = PaddedValueDim(*args.layout);
+  const size_t groups = dims / kScaleGroup;
+  const size_t out_stride = AttentionTripleFloats(*args.layout);
+  PrepareByteValues<Format>(args, view, values, scales, work);
+  ForVisibleRuns(view, args.rows, [&](size_t row, size_t count) {
+    for (size_t r = 0; r < count; ++r) {
+      for (size_t b = 0; b < groups; ++b) {
+        const size_t at = r * groups + b;
+        QuantizeProbabilities(work.scores + (row + r) * kTile, work.v8_scale + b * kTile, view.low[row + r],
+                              view.high[row + r], Format::kZeroPoint, work.p8 + at * kTile, work.p8_scale + at,
+                              work.p8_start + at);
+      }
+    }
+    WithRows(count, [&](auto c) MOONLIT_INLINE_LAMBDA {
+      AddByteValues<Format, decltype(c)::value>(values, dims, work, triples + row * out_stride + 16, out_stride);
+    });
+  });
+}
+
+}  // namespace
+}  // namespace MOONLIT_NS
+}  // namespace moonlit

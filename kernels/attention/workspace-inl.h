@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scratch memory of one attention call, cut into pieces, and the visible part of a tile.
+#pragma once
+
+#include "kernels/attention/attention.h"
+#include "kernels/attention/page_offsets.h"
+#include "kernels/simd/bf16_dot-inl.h"
+
+namespace moonlit {
+namespace MOONLIT_NS {
+namespace {
+
+constexpr size_t kTile = kAttentionTile;
+constexpr size_t kTileVecs = kTile / kLanes;
+
+// Rows whose accumulators are in registers at the same time; they share each load of K and V.
+constexpr size_t kRowBlock = 4;
+
+// Vectors beside each other in such a block: 16 accumulators where there are 32 registers, 8 where there are 16.
+constexpr size_t kMostVecs = HWY_MAX_BYTES == 64 || (HWY_ARCH_ARM_A64 && HWY_MAX_BYTES == 16) ? 4 : 2;
+constexpr size_t kScoreVecs = kMostVecs < kTileVecs ? kMostVecs : kTileVecs;
+
+// From this many rows on, a 16-bit tile is widened to f32 in scratch once instead of in registers once a row block. The same
+// products are added in the same order either way.
+constexpr size_t kRowsToWiden = 3 * kRowBlock;
+
+constexpr float kLog2E = 1.44269504088896341f;
+constexpr float kNegInf = -__builtin_inff();
+// Scores are kept inside +-3e38, so that an overflow takes part as the largest number and max - max is never inf - inf.
+constexpr float kLargestScore = 3e38f;
+
+// How products with K (or V) are computed: fixed by the variant and the cache type.
+enum class Arithmetic { kFloat, kBF16Dot, kBytes };
+HWY_INLINE Arithmetic ArithmeticOf(CacheType type) {
+  if (IsQuantized(type)) return Arithmetic::kBytes;
+  return kHasBF16Dot && type == CacheType::kBF16 ? Arithmetic::kBF16Dot : Arithmetic::kFloat;
+}
+
+struct Workspace {
+  // Queries. Float: [row / 4][lane][row % 4][elements]; bf16 pairs: [row / 4][lane][row % 4]; bytes: [row][key_dim].
+  uint32_t* q;
+  size_t q_block;      // words of one row block
+  int8_t* q8;          // [rows, padded key_dim]
+  float* q8_scale;     // [rows, d32]
+  int32_t* q8_start;   // [rows, d32]: what the byte dot starts from
+
+  float* scores;       // [rows, kTile]: scores, then probabilities
+  uint16_t* p16;       // [rows, kTile]: probabilities as bf16
+  int8_t* p8;          // [kRowBlock, v32, kTile]
+  float* p8_scale;     // [kRowBlock, v32]
+  int32_t* p8_start;   // [kRowBlock, v32]
+
+  float* v8_scale;     // [v32, kTile]
+  int32_t* v8_start;   // [padded value_dim]
+  uint8_t* wide_keys;  // one tile as F32
+  uint8_t* wide_values;
+
+  float* triples;      // [rows, AttentionTripleFloats]
+  float* max;          // [rows]
+  float* sum;          // [rows]
+};
+
+struct Cutter {
+  uint8_t* base;
+  size_t used;
+};
+template <class T>
+HWY_INLINE T* Cut(Cutter& cutter, size_t count) {
+  T* piece = cutter.base == nullptr ? nullptr : reinterpret_cast<T*>(cutter.base + cutter.used);
+  cutter.used += RoundUp(count * sizeof(T), 64);
+  return piece;
+}
+
+// Fills `work` with pieces of `memory` (null: only counts) and returns the bytes.
+size_t CutWorkspace(const PageLayout& layout, void* memory, Workspace* work) {
+  constexpr size_t rows = kAttentionMaxRows;
+  const size_t key_dim = RoundUp(layout.key_dim, kScaleGroup);
+  const size_t value_dim = RoundUp(layout.value_dim, kScaleGroup);
+  const size_t d32 = key_dim / kScaleGroup;
+  const size_t v32 = value_dim / kScaleGroup;
+  Cutter cutter = {static_cast<uint8_t*>(memory), 0};
+  work->q_block = 0;
+  work->q = Cut<uint32_t>(cutter, rows * key_dim);
+  work->q8 = Cut<int8_t>(cutter, rows * key_dim);
+  work->q8_scale = Cut<float>(cutter, rows * d32);
+  work->q8_start = Cut<int32_t>(cutter, rows * d32);
+  work->scores = Cut<float>(cutter, rows * kTile);
+  work->p16 = Cut<uint16_t>(cutter, rows * kTile);
+  work->p8 = Cut<int8_t>(cutter, kRowBlock * v32 * kTile);
+  work->p8_scale = Cut<float>(cutter, kRowBlock * v32);
+  work->p8_start = Cut<int32_t>(cutter, kRowBlock * v32);
+  work->v8_scale = Cut<float>(cutter, v32 * kTile);
+  work->v8_start = Cut<int32_t>(cutter, value_dim);
+  work->wide_keys = Cut<uint8_t>(cutter, kTile * key_dim * sizeof(float));
+  work->wide_values = Cut<uint8_t>(cutter, kTile * value_dim * sizeof(float));
+  work->triples = Cut<float>(cutter, rows * AttentionTripleFloats(layout));
+  work->max = Cut<float>(cutter, rows);
+  work->sum = Cut<float>(cutter, rows);
+  return cutter.used;
+}
+
+// The visible part of a tile for each row, in slots relative to the tile: [low, high); empty: low == high == 0.
+struct TileView {
+  size_t slot;  // the tile's first slot, absolute
+  bool any;
+  uint16_t low[kAttentionMaxRows];
+  uint16_t high[kAttentionMaxRows];
+};
+
+HWY_INLINE size_t ClampToTile(int64_t slot, size_t tile_slot) {
+  const int64_t relative = slot - static_cast<int64_t>(tile_slot);
+  return relative < 0 ? 0 : relative > static_cast<int64_t>(kTile) ? kTile : static_cast<size_t>(relative);
+}
+
+void LookAtTile(const AttentionArgs& args, size_t slot, TileView* view) {
+  view->slot = slot;
+  view->any = false;
+  for (size_t r = 0; r < args.rows; ++r) {
+    const size_t low = ClampToTile(args.first[r], slot);
+    const size_t high = ClampToTile(args.last[r], slot);
+    const bool visible = low < high;
+    view->low[r] = static_cast<uint16_t>(visible ? low : 0);
+    view->high[r] = static_cast<uint16_t>(visible ? high : 0);
+    view->any |= visible;
+  }
+}
+
+HWY_INLINE bool Sees(const TileView& view, size_t row) { return view.low[row] < view.high[row]; }
+
+// Calls body(rows, first_row) with the number of rows as a constant.
+template <class Body>
+HWY_INLINE void WithRows(size_t rows, Body&& body) {
+  static_assert(kRowBlock == 4, "cases below");
+  switch (rows) {
+    case 4:
+      return body(Index<4>());
+    case 3:
+      return body(Index<3>());
+    case 2:
+      return body(Index<2>());
+    default:
+      return body(Index<1>());
+  }
+}
+
+}  // namespace
+}  // namespace MOONLIT_NS
+}  // namespace moonlit

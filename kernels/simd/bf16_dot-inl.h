@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dot products of bf16 pairs: each 32-bit lane holds two bf16 (the first in the low half), and
+//   DotBF16Pairs(sum, a, b) = sum + a.low * b.low + a.high * b.high        per lane, in f32
+// by vdpbf16ps (rounds to nearest, flushes subnormals) or bfdot. The two products' order and rounding are the instruction's.
+// kHasBF16Dot says whether the variant has one; without it the function may be named but not called.
+#pragma once
+
+#include "kernels/simd/dot-inl.h"
+
+#if MOONLIT_HAS_VDPBF16
+#include <immintrin.h>
+#endif
+
+namespace moonlit {
+namespace MOONLIT_NS {
+namespace {
+
+#if MOONLIT_HAS_VDPBF16
+constexpr bool kHasBF16Dot = true;
+
+HWY_INLINE VF32 DotBF16Pairs(VF32 sum, VU32 a, VU32 b) {
+  return VF32{_mm512_dpbf16_ps(sum.raw, reinterpret_cast<__m512bh>(a.raw), reinterpret_cast<__m512bh>(b.raw))};
+}
+#elif MOONLIT_HAS_BFDOT
+constexpr bool kHasBF16Dot = true;
+
+HWY_INLINE VF32 DotBF16Pairs(VF32 sum, VU32 a, VU32 b) {
+  return VF32(vbfdotq_f32(sum.raw, vreinterpretq_bf16_u32(a.raw), vreinterpretq_bf16_u32(b.raw)));
+}
+#else
+constexpr bool kHasBF16Dot = false;
+
+HWY_INLINE VF32 DotBF16Pairs(VF32 sum, VU32, VU32) { return sum; }
+#endif
+
+// f32 rounded to bf16 (nearest, ties to even; NaN stays NaN), left in the upper half of each lane.
+HWY_INLINE VU32 RoundToBF16(VF32 x) {
+  const DU32 du32;
+  const VU32 bits = hn::BitCast(du32, x);
+  const VU32 odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du32, 1));
+  const VU32 rounded = hn::Add(bits, hn::Add(odd, hn::Set(du32, 0x7FFF)));
+  const VU32 kept = hn::IfThenElse(hn::RebindMask(du32, hn::IsNaN(x)), hn::Or(bits, hn::Set(du32, 0x00400000u)), rounded);
+  return hn::And(kept, hn::Set(du32, 0xFFFF0000u));
+}
+
+}  // namespace
+}  // namespace MOONLIT_NS
+}  // namespace moonlit
