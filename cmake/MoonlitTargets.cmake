@@ -105,6 +105,9 @@ function(moonlit_kernels room)
       set(flags ${MOONLIT_KERNEL_FLAGS} ${MOONLIT_FLAGS_${variant}})
       if(variant STREQUAL "scalar")
         list(REMOVE_ITEM flags -DHWY_COMPILE_ONLY_STATIC)
+        # Highway distrusts its emulated vectors under GCC, whose vectorizer mistakes them (GCC bug 106322); without the
+        # vectorizer they are right, and unlike its one-lane target they have every operation.
+        list(APPEND flags -DHWY_BROKEN_EMU128=0 -fno-tree-vectorize -fno-tree-slp-vectorize)
       endif()
       target_compile_options(${object} PRIVATE ${flags})
       target_compile_definitions(${object} PRIVATE MOONLIT_NS=${variant} hwy=hwy_${variant})
