@@ -103,10 +103,10 @@ Result<std::unique_ptr<const Vocabulary>> Vocabulary::Create(TokenizerData* data
       case TokenType::kNormal:
         break;
       case TokenType::kUnknown:
-        vocabulary->flags_[i] = kUnknown;
+        vocabulary->flags_[i] = kUnknown | kReserved;
         break;
       case TokenType::kControl:
-        vocabulary->flags_[i] = kControl;
+        vocabulary->flags_[i] = kControl | kReserved;
         break;
       case TokenType::kUserDefined:
         vocabulary->flags_[i] = kUserDefined;
@@ -115,7 +115,7 @@ Result<std::unique_ptr<const Vocabulary>> Vocabulary::Create(TokenizerData* data
         vocabulary->flags_[i] = kUnused;
         break;
       case TokenType::kByte:
-        vocabulary->flags_[i] = kByte;
+        vocabulary->flags_[i] = kByte | kReserved;
         break;
       default:
         vocabulary->flags_[i] = 0;
@@ -154,7 +154,7 @@ int32_t Vocabulary::Find(std::string_view text) const {
 
 int32_t Vocabulary::FindPlain(std::string_view text) const {
   const int32_t id = Find(text);
-  return id != kNoToken && (flags_[id] & (kControl | kUnknown | kByte)) ? kNoToken : id;
+  return id != kNoToken && (flags_[id] & kReserved) ? kNoToken : id;
 }
 
 bool Vocabulary::ByteValue(int32_t id, unsigned char* value) const {

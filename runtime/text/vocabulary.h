@@ -30,8 +30,8 @@ class Vocabulary {
 
   // Any token with this text, whatever its type.
   int32_t Find(std::string_view text) const;
-  // Only tokens that ordinary text may become: control, unknown and byte tokens are not in it (SentencePiece keeps them
-  // in a list of their own too), so words that spell one out stay words.
+  // Only tokens that ordinary text may become: what the file calls control, unknown or byte is not in it (SentencePiece
+  // keeps them in a list of their own too), so words that spell one out stay words.
   int32_t FindPlain(std::string_view text) const;
   // The token of one byte: "<0xHH>", else the byte as a token of its own, else kNoToken.
   int32_t FindByte(unsigned char byte) const { return byte_tokens_[byte]; }
@@ -62,6 +62,7 @@ class Vocabulary {
     kStripLeft = 64,
     kStripRight = 128,
     kEndOfGeneration = 256,
+    kReserved = 512,  // control, unknown or byte in the file's own list
   };
   void Index();
   void SetSpecialIds(const TokenizerData& data, const SpecialTokens& defaults);

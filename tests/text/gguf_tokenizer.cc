@@ -43,7 +43,8 @@ Result<TokenizerData> ReadTokenizerData(const std::string& path) {
   data.tokens = Strings(file, "tokens");
   data.merges = Strings(file, "merges");
   if (auto scores = file.GetF32Array("tokenizer.ggml.scores"); scores.ok()) data.scores = std::move(scores).value();
-  if (auto types = file.GetI32Array("tokenizer.ggml.token_type"); types.ok()) data.token_types = std::move(types).value();
+  if (auto types = file.GetI32Array("tokenizer.ggml.token_type"); types.ok())
+    data.token_types = std::move(types).value();
   data.bos_id = IdOrNone(file, "bos_token_id");
   data.eos_id = IdOrNone(file, "eos_token_id");
   data.eot_id = IdOrNone(file, "eot_token_id");
@@ -66,6 +67,30 @@ Result<std::unique_ptr<const Tokenizer>> ReadTokenizer(const std::string& path) 
   return Tokenizer::Create(std::move(data));
 }
 
+TokenizerData FromJson(const nlohmann::json& json, const std::string& pre) {
+  const auto flag = [&](const char* key) {
+    return json.contains(key) ? std::optional<bool>(json[key].get<bool>()) : std::nullopt;
+  };
+  TokenizerData data;
+  data.model = json["model"];
+  data.pre = pre.empty() ? json.value("pre", "") : pre;
+  data.tokens = json["tokens"].get<std::vector<std::string>>();
+  data.merges = json.value("merges", std::vector<std::string>());
+  data.scores = json.value("scores", std::vector<float>());
+  data.token_types = json["token_type"].get<std::vector<int32_t>>();
+  data.bos_id = json.value("bos_token_id", kNoToken);
+  data.eos_id = json.value("eos_token_id", kNoToken);
+  data.unk_id = json.value("unknown_token_id", kNoToken);
+  data.sep_id = json.value("seperator_token_id", kNoToken);
+  data.pad_id = json.value("padding_token_id", kNoToken);
+  data.cls_id = json.value("cls_token_id", kNoToken);
+  data.mask_id = json.value("mask_token_id", kNoToken);
+  data.add_bos = flag("add_bos_token");
+  data.add_eos = flag("add_eos_token");
+  data.add_space_prefix = flag("add_space_prefix");
+  return data;
+}
+
 std::string VocabularyFolder() { return std::string(MOONLIT_SOURCE_DIR) + "/../shared/fixtures/tokenizers"; }
 
 bool Exists(const std::string& path) { return std::filesystem::exists(path); }
@@ -79,7 +104,8 @@ std::string ReadFile(const std::string& path) {
 
 std::string FromHex(const std::string& hex) {
   std::string bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  for (size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
   return bytes;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real vocabularies against the ids that llama.cpp gives (and its own expected ids): equal, all of them. The vocabularies are
-// other people's data: they are read where they lie, and where they are absent the tests say so and are skipped.
+// Real vocabularies against the ids that llama.cpp gives (and its own expected ids): equal, all of them. The
+// vocabularies are other people's data: they are read where they lie, and where they are absent the tests say so and
+// are skipped.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
