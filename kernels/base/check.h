@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MOONLIT_CHECK(condition)                                                                       \
-  do {                                                                                                 \
-    if (!(condition)) {                                                                                \
-      fprintf(stderr, "%s:%d: broken precondition: %s\n", __FILE__, __LINE__, #condition);             \
-      abort();                                                                                         \
-    }                                                                                                  \
+#define MOONLIT_CHECK(condition)                                                           \
+  do {                                                                                     \
+    if (!(condition)) {                                                                    \
+      fprintf(stderr, "%s:%d: broken precondition: %s\n", __FILE__, __LINE__, #condition); \
+      abort();                                                                             \
+    }                                                                                      \
   } while (0)
 
 #ifdef NDEBUG

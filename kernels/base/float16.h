@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between f32 and the short floating-point types, bit by bit, so that they give the same result on every machine
-// and under every compiler flag. `static inline`, because variant objects may include no weak symbols.
+// Conversions between f32 and the short floating-point types, bit by bit, so that they give the same result on every
+// machine and under every compiler flag. `static inline`, because variant objects may include no weak symbols.
 //
 //   F16   IEEE 754 binary16: 1 sign, 5 exponent, 10 mantissa bits; largest finite 65504, smallest subnormal 2^-24
 //   BF16  the upper half of an f32: 1, 8, 7
 //   E8M0  an exponent alone: 2^(e - 127), 255 is NaN (OCP Microscaling Formats 1.0, section 5.4.1)
 //
-// To the shorter type: round to nearest, ties to even; overflow gives an infinity; a NaN stays a NaN, becomes quiet, and keeps
-// its sign and the upper bits of its payload. To f32: exact.
+// To the shorter type: round to nearest, ties to even; overflow gives an infinity; a NaN stays a NaN, becomes quiet,
+// and keeps its sign and the upper bits of its payload. To f32: exact.
 #pragma once
 
 #include <stdint.h>

@@ -19,29 +19,31 @@ constexpr uint64_t Bits(int first, Rest... rest) {
 }
 constexpr bool HasAll(uint64_t word, uint64_t bits) { return (word & bits) == bits; }
 
-// A feature stands for everything that its variant's compiler flags let the compiler, or Highway, emit without being asked
-// by name. Flags imply more (CLWB, RDSEED, FSGSBASE, SHA, ...), but those come from intrinsics that no kernel may use, and
-// hypervisors like to mask them.
-constexpr uint64_t kLeaf1Sse41 = Bits(0, 9, 19);                          // SSE3, SSSE3, SSE4.1
-constexpr uint64_t kLeaf1Avx2 = Bits(1, 12, 20, 23, 25, 27, 28, 29);      // PCLMUL, FMA, SSE4.2, POPCNT, AES, OSXSAVE, AVX, F16C
-constexpr uint64_t kLeaf7EbxAvx2 = Bits(3, 5, 8);                         // BMI1, AVX2, BMI2
-constexpr uint64_t kXcr0Ymm = Bits(1, 2);                                 // xmm, ymm
-constexpr uint64_t kLeaf1Avx512 = Bits(13, 22);                           // CMPXCHG16B, MOVBE
-constexpr uint64_t kLeaf7EbxAvx512 = Bits(16, 17, 19, 28, 30, 31);        // F, DQ, ADX, CD, BW, VL
-constexpr uint64_t kExtended1Avx512 = Bits(0, 5, 8);                      // LAHF, LZCNT, PREFETCHW
-constexpr uint64_t kXcr0Zmm = Bits(1, 2, 5, 6, 7);                        // and opmask, upper halves, upper registers
-constexpr uint64_t kLeaf7EbxIceLake = Bits(21);                           // IFMA
-constexpr uint64_t kLeaf7EcxIceLake = Bits(1, 6, 8, 9, 10, 11, 12, 14);   // VBMI, VBMI2, GFNI, VAES, VPCLMULQDQ, VNNI, BITALG, VPOPCNTDQ
+// A feature stands for everything that its variant's compiler flags let the compiler, or Highway, emit without being
+// asked by name. Flags imply more (CLWB, RDSEED, FSGSBASE, SHA, ...), but those come from intrinsics that no kernel may
+// use, and hypervisors like to mask them.
+constexpr uint64_t kLeaf1Sse41 = Bits(0, 9, 19);  // SSE3, SSSE3, SSE4.1
+constexpr uint64_t kLeaf1Avx2 =
+    Bits(1, 12, 20, 23, 25, 27, 28, 29);           // PCLMUL, FMA, SSE4.2, POPCNT, AES, OSXSAVE, AVX, F16C
+constexpr uint64_t kLeaf7EbxAvx2 = Bits(3, 5, 8);  // BMI1, AVX2, BMI2
+constexpr uint64_t kXcr0Ymm = Bits(1, 2);          // xmm, ymm
+constexpr uint64_t kLeaf1Avx512 = Bits(13, 22);    // CMPXCHG16B, MOVBE
+constexpr uint64_t kLeaf7EbxAvx512 = Bits(16, 17, 19, 28, 30, 31);  // F, DQ, ADX, CD, BW, VL
+constexpr uint64_t kExtended1Avx512 = Bits(0, 5, 8);                // LAHF, LZCNT, PREFETCHW
+constexpr uint64_t kXcr0Zmm = Bits(1, 2, 5, 6, 7);                  // and opmask, upper halves, upper registers
+constexpr uint64_t kLeaf7EbxIceLake = Bits(21);                     // IFMA
+constexpr uint64_t kLeaf7EcxIceLake =
+    Bits(1, 6, 8, 9, 10, 11, 12, 14);  // VBMI, VBMI2, GFNI, VAES, VPCLMULQDQ, VNNI, BITALG, VPOPCNTDQ
 constexpr uint64_t kLeaf7_1AvxVnni = Bits(4);
 constexpr uint64_t kLeaf7_1Avx512Bf16 = Bits(5);
 
 // Linux, arch/arm64/include/uapi/asm/hwcap.h.
 constexpr uint64_t kArm64Asimd = Bits(1);
-constexpr uint64_t kArm64Dotprod = Bits(7, 8, 9, 10, 12, 20);             // CRC32, ATOMICS, FPHP, ASIMDHP, ASIMDRDM, ASIMDDP
-constexpr uint64_t kArm64I8mm = Bits(13);                                 // of the second word
-constexpr uint64_t kArm64Bf16 = Bits(14);                                 // of the second word
+constexpr uint64_t kArm64Dotprod = Bits(7, 8, 9, 10, 12, 20);  // CRC32, ATOMICS, FPHP, ASIMDHP, ASIMDRDM, ASIMDDP
+constexpr uint64_t kArm64I8mm = Bits(13);                      // of the second word
+constexpr uint64_t kArm64Bf16 = Bits(14);                      // of the second word
 // Linux, arch/arm/include/uapi/asm/hwcap.h.
-constexpr uint64_t kArm32Neon = Bits(12, 16, 19);                         // NEON, VFPv4, VFPD32
+constexpr uint64_t kArm32Neon = Bits(12, 16, 19);  // NEON, VFPv4, VFPD32
 
 #if defined(__x86_64__) || defined(__i386__)
 uint64_t ReadXcr0() {
@@ -92,9 +94,16 @@ struct FeatureName {
   const char* name;
 };
 constexpr FeatureName kFeatureNames[] = {
-    {kSse41, "sse4.1"},           {kAvx2, "avx2"},       {kAvxVnni, "avxvnni"}, {kAvx512, "avx512"},
-    {kAvx512Vnni, "avx512_vnni"}, {kAvx512Bf16, "avx512_bf16"}, {kNeon, "neon"},       {kDotprod, "dotprod"},
-    {kI8mm, "i8mm"},              {kBf16, "bf16"},
+    {kSse41, "sse4.1"},
+    {kAvx2, "avx2"},
+    {kAvxVnni, "avxvnni"},
+    {kAvx512, "avx512"},
+    {kAvx512Vnni, "avx512_vnni"},
+    {kAvx512Bf16, "avx512_bf16"},
+    {kNeon, "neon"},
+    {kDotprod, "dotprod"},
+    {kI8mm, "i8mm"},
+    {kBf16, "bf16"},
 };
 
 }  // namespace
@@ -103,7 +112,8 @@ FeatureMask DecodeX86Cpuid(const X86Cpuid& words) {
   FeatureMask features = kNone;
   if (!HasAll(words.leaf1_ecx, kLeaf1Sse41)) return features;
   features |= kSse41;
-  if (!HasAll(words.leaf1_ecx, kLeaf1Avx2) || !HasAll(words.leaf7_ebx, kLeaf7EbxAvx2) || !HasAll(words.xcr0, kXcr0Ymm)) {
+  if (!HasAll(words.leaf1_ecx, kLeaf1Avx2) || !HasAll(words.leaf7_ebx, kLeaf7EbxAvx2) ||
+      !HasAll(words.xcr0, kXcr0Ymm)) {
     return features;
   }
   features |= kAvx2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processor we run on can do, as a bit mask. Kernel selection takes the mask as an argument, so a laptop can ask
-// what a Raspberry Pi would choose.
+// What the processor we run on can do, as a bit mask. Kernel selection takes the mask as an argument, so a laptop can
+// ask what a Raspberry Pi would choose.
 #pragma once
 
 #include <stddef.h>
@@ -12,14 +12,14 @@ using FeatureMask = uint32_t;
 
 enum Feature : FeatureMask {
   kNone = 0,
-  kSse41 = 1u << 0,        // SSSE3 and SSE4.1
-  kAvx2 = 1u << 1,         // AVX2, FMA, F16C, BMI1, BMI2, AES, PCLMUL, and an OS that saves ymm
-  kAvxVnni = 1u << 2,      // AVX-VNNI (VEX vpdpbusd)
-  kAvx512 = 1u << 3,       // AVX-512 F, BW, CD, DQ, VL, also LZCNT, MOVBE, PREFETCHW, and an OS that saves zmm
-  kAvx512Vnni = 1u << 4,   // Ice Lake's set: VNNI, VBMI, VBMI2, BITALG, VPOPCNTDQ, GFNI, VAES, VPCLMULQDQ, IFMA
+  kSse41 = 1u << 0,       // SSSE3 and SSE4.1
+  kAvx2 = 1u << 1,        // AVX2, FMA, F16C, BMI1, BMI2, AES, PCLMUL, and an OS that saves ymm
+  kAvxVnni = 1u << 2,     // AVX-VNNI (VEX vpdpbusd)
+  kAvx512 = 1u << 3,      // AVX-512 F, BW, CD, DQ, VL, also LZCNT, MOVBE, PREFETCHW, and an OS that saves zmm
+  kAvx512Vnni = 1u << 4,  // Ice Lake's set: VNNI, VBMI, VBMI2, BITALG, VPOPCNTDQ, GFNI, VAES, VPCLMULQDQ, IFMA
   kAvx512Bf16 = 1u << 5,
-  kNeon = 1u << 8,         // ARMv7 with VFPv4 NEON, or any ARMv8
-  kDotprod = 1u << 9,      // sdot, udot; counted only together with fp16 and ARMv8.2-A's base (every core with one has all)
+  kNeon = 1u << 8,     // ARMv7 with VFPv4 NEON, or any ARMv8
+  kDotprod = 1u << 9,  // sdot, udot; counted only together with fp16 and ARMv8.2-A's base (every core with one has all)
   kI8mm = 1u << 10,
   kBf16 = 1u << 11,
 };
@@ -31,10 +31,10 @@ FeatureMask CpuFeatures();
 // Source: Intel SDM volume 2A, CPUID; AMD APM volume 3, appendix E.
 struct X86Cpuid {
   uint32_t leaf1_ecx;
-  uint32_t leaf7_ebx, leaf7_ecx;   // sub-leaf 0
-  uint32_t leaf7_1_eax;            // sub-leaf 1
-  uint32_t extended1_ecx;          // leaf 0x80000001
-  uint64_t xcr0;                   // 0 when the OS has not enabled XGETBV
+  uint32_t leaf7_ebx, leaf7_ecx;  // sub-leaf 0
+  uint32_t leaf7_1_eax;           // sub-leaf 1
+  uint32_t extended1_ecx;         // leaf 0x80000001
+  uint64_t xcr0;                  // 0 when the OS has not enabled XGETBV
 };
 
 // Pure decoding, for table tests: of CPUID, and of the auxiliary vector's words on Linux (AT_HWCAP, AT_HWCAP2).

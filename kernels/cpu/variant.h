@@ -4,8 +4,8 @@
 //   Variant v = SelectVariant(CpuFeatures());
 //   const ProductKernel& kernel = GetProductKernel(v, Format::kQ4_0);
 //
-// Every op folder has one table of function pointers a variant, `moonlit::<variant>::k<Op>Table`, defined in objects that
-// CMake compiles once per row of variants.inc, and one accessor that expands moonlit/variants_built.inc.
+// Every op folder has one table of function pointers a variant, `moonlit::<variant>::k<Op>Table`, defined in objects
+// that CMake compiles once per row of variants.inc, and one accessor that expands moonlit/variants_built.inc.
 #pragma once
 
 #include <stddef.h>
@@ -41,8 +41,8 @@ const Variant* BuiltVariants(size_t* count);
 bool IsBuilt(Variant variant);
 inline bool CanRun(Variant variant, FeatureMask features) { return (VariantFeatures(variant) & ~features) == 0; }
 
-// The first of `candidates` (fastest first) that a CPU with `features` can run; the last one if there is none. Pure, and
-// independent of the build, so a test on any machine can ask for a Raspberry Pi's choice. REQUIRES: count > 0.
+// The first of `candidates` (fastest first) that a CPU with `features` can run; the last one if there is none. Pure,
+// and independent of the build, so a test on any machine can ask for a Raspberry Pi's choice. REQUIRES: count > 0.
 Variant BestVariant(FeatureMask features, const Variant* candidates, size_t count);
 
 // BestVariant of the built ones. A build without the scalar variant may hold none that the CPU runs: ask CanRun.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// F16: IEEE 754 binary16, little-endian. 16 bits a weight. Encoding rounds to nearest, ties to even; values from 65520 up
-// become infinities.
+// F16: IEEE 754 binary16, little-endian. 16 bits a weight. Encoding rounds to nearest, ties to even; values from 65520
+// up become infinities.
 //
 //   byte  0        1
 //         mmmmmmmm seeeeemm

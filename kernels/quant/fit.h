@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choosing scales when weights are encoded. All fits minimise the weighted squared error sum w (x - decoded)^2 of one group
-// of n values, by trying a few dozen roundings and solving each for its best scale in closed form:
+// Choosing scales when weights are encoded. All fits minimise the weighted squared error sum w (x - decoded)^2 of one
+// group of n values, by trying a few dozen roundings and solving each for its best scale in closed form:
 //
-//   x ~ s q         s = sum(w x q) / sum(w q q); the error falls by sum(w x q)^2 / sum(w q q), so that is what is maximised
+//   x ~ s q         s = sum(w x q) / sum(w q q); the error falls by sum(w x q)^2 / sum(w q q), which is maximised
 //   x ~ s q + b     the 2 x 2 normal equations
 //
-// Every group has 16 or 32 values, so n is a template argument; sums run in eight lanes, in the same order on every machine.
+// Every group has 16 or 32 values, so n is a template argument; sums run in eight lanes, in the same order on every
+// machine.
 #pragma once
 
 #include <math.h>
@@ -73,7 +74,7 @@ inline void Weights(const float* x, const float* importance, float* w) {
 // What q may be: all integers from low to high.
 struct LinearGrid {
   float low, high;
-  static constexpr float kStep = 0.1f;   // how finely the position of the largest value is tried, in units of q
+  static constexpr float kStep = 0.1f;  // how finely the position of the largest value is tried, in units of q
   float Nearest(float v) const { return RoundNearest(Clamp(v, low, high)); }
 };
 
@@ -124,7 +125,7 @@ inline float Scale(const float* x, const float* w, const Grid& grid) {
 }
 
 struct Line {
-  float scale, offset;   // x ~ scale q + offset, scale >= 0
+  float scale, offset;  // x ~ scale q + offset, scale >= 0
 };
 
 enum class Offset { kAny, kNotPositive };

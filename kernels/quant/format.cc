@@ -5,11 +5,11 @@
 
 namespace moonlit {
 
-// Each format's header declares these two; the list knows their names, so that no second list of headers is needed here.
-#define MOONLIT_FORMAT(enumerator, name, stem, gguf_type, block_values, block_bytes)                   \
-  namespace stem {                                                                                     \
-  void Dequantize(const uint8_t* bytes, float* values, size_t k);                                      \
-  void Quantize(const float* values, const float* importance, uint8_t* bytes, size_t k);               \
+// Each header of a format declares these two; the list knows their names, so no second list of headers is needed here.
+#define MOONLIT_FORMAT(enumerator, name, stem, gguf_type, block_values, block_bytes)     \
+  namespace stem {                                                                       \
+  void Dequantize(const uint8_t* bytes, float* values, size_t k);                        \
+  void Quantize(const float* values, const float* importance, uint8_t* bytes, size_t k); \
   }
 #include "kernels/quant/formats.inc"
 #undef MOONLIT_FORMAT

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block formats of weights: names, sizes, and the scalar code that defines what the bytes mean. These scalar functions are
-// the truth that packed kernels are tested against; they are compiled once, without contraction, so their bits do not
-// depend on the machine.
+// Block formats of weights: names, sizes, and the scalar code that defines what the bytes mean. These scalar functions
+// are the truth that packed kernels are tested against; they are compiled once, without contraction, so their bits do
+// not depend on the machine.
 //
 //   const FormatTraits& t = Traits(Format::kQ4_0);
 //   t.dequantize(bytes, values, k);        // k values of one row
@@ -25,13 +25,14 @@ inline constexpr Format kAllFormats[] = {
 };
 
 struct FormatTraits {
-  const char* name;        // as in GGUF tools, for example "Q4_K"
+  const char* name;  // as in GGUF tools, for example "Q4_K"
   uint32_t gguf_type;
-  uint32_t block_values;   // a row's length must be a multiple of it
+  uint32_t block_values;  // a row's length must be a multiple of it
   uint32_t block_bytes;
   // Decodes k values (a multiple of block_values). `bytes` may be unaligned. Non-finite scales give non-finite values.
   void (*dequantize)(const uint8_t* bytes, float* values, size_t k);
-  // Encodes k finite values; null for formats that can only be read. `importance`: [k] weights of the squared error, or null.
+  // Encodes k finite values; null for formats that can only be read. `importance`: [k] weights of the squared error, or
+  // null.
   void (*quantize)(const float* values, const float* importance, uint8_t* bytes, size_t k);
 };
 

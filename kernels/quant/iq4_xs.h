@@ -15,10 +15,10 @@ namespace moonlit::iq4_xs {
 inline constexpr size_t kBlockValues = 256;
 
 struct Block {
-  uint16_t d;            // F16
+  uint16_t d;  // F16
   uint16_t scales_h;
-  uint8_t scales_l[4];   // 32 is added to each scale
-  uint8_t qs[128];       // value 32g + l: low nibble of qs[16g + l]; value 32g + 16 + l: its high nibble
+  uint8_t scales_l[4];  // 32 is added to each scale
+  uint8_t qs[128];      // value 32g + l: low nibble of qs[16g + l]; value 32g + 16 + l: its high nibble
 };
 static_assert(sizeof(Block) == 136);
 

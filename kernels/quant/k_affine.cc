@@ -8,7 +8,9 @@ namespace {
 
 using fit::Line;
 
-uint8_t RoundTo(float value, int high) { return static_cast<uint8_t>(fit::RoundNearest(fit::Clamp(value, 0.0f, static_cast<float>(high)))); }
+uint8_t RoundTo(float value, int high) {
+  return static_cast<uint8_t>(fit::RoundNearest(fit::Clamp(value, 0.0f, static_cast<float>(high))));
+}
 
 template <size_t kGroup>
 struct Search {
@@ -26,8 +28,8 @@ struct Search {
 
   float GroupError(size_t g) const { return fit::LineError<kGroup>(x + g * kGroup, w + g * kGroup, LineOf(g), q_high); }
 
-  // Rounds the groups' lines to multiples of d and dmin, then looks at the neighbours: with few bits the nearest multiple of
-  // each is often not the best pair.
+  // Rounds the groups' lines to multiples of d and dmin, then looks at the neighbours: with few bits the nearest
+  // multiple of each is often not the best pair.
   float RoundLines(const Line* lines) {
     const float d = F32FromF16(block->d), dmin = F32FromF16(block->dmin);
     float total = 0;

@@ -11,8 +11,8 @@
 namespace moonlit {
 
 struct KScales {
-  uint8_t scales[8];   // 0 .. 63
-  uint8_t minima[8];   // 0 .. 63
+  uint8_t scales[8];  // 0 .. 63
+  uint8_t minima[8];  // 0 .. 63
 };
 
 static inline KScales UnpackKScales(const uint8_t bytes[12]) {

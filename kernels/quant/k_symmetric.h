@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoding of the K formats without minimum: Q3_K, Q6_K, IQ4_XS. 256 values, x = (d * scale) * q, signed scales of few bits
-// for groups of kGroup values, q on a grid.
+// Encoding of the K formats without minimum: Q3_K, Q6_K, IQ4_XS. 256 values, x = (d * scale) * q, signed scales of few
+// bits for groups of kGroup values, q on a grid.
 #pragma once
 
 #include <stddef.h>
@@ -11,8 +11,8 @@
 namespace moonlit {
 
 struct KSymmetric {
-  uint16_t d;          // F16 bits
-  int8_t scales[16];   // -scale_limit .. scale_limit - 1; one a group
+  uint16_t d;         // F16 bits
+  int8_t scales[16];  // -scale_limit .. scale_limit - 1; one a group
 };
 
 // The rounded values themselves are left to the caller: grid.Nearest(x / (d * scale)). `importance`: [256] or null.
@@ -33,8 +33,8 @@ inline KSymmetric EncodeKSymmetric(const float* values, const float* importance,
   const float d = F32FromF16(block.d);
   if (d == 0) return block;
   for (size_t g = 0; g < kGroups; ++g) {
-    const int nearest = static_cast<int>(
-        fit::RoundNearest(fit::Clamp(scales[g] / d, -static_cast<float>(scale_limit), static_cast<float>(scale_limit - 1))));
+    const int nearest = static_cast<int>(fit::RoundNearest(
+        fit::Clamp(scales[g] / d, -static_cast<float>(scale_limit), static_cast<float>(scale_limit - 1))));
     float best = INFINITY;
     for (int s = nearest - 1; s <= nearest + 1; ++s) {
       if (s < -scale_limit || s >= scale_limit) continue;

@@ -7,7 +7,8 @@
 namespace moonlit::mxfp4 {
 namespace {
 
-// OCP Microscaling Formats 1.0, section 6.3: the exponent of the largest value less that of the largest FP4 number, 2^2.
+// OCP Microscaling Formats 1.0, section 6.3: the exponent of the largest value less that of the largest FP4 number,
+// 2^2.
 uint8_t ExponentFor(float largest) {
   if (largest == 0) return 0;
   const int e = ilogbf(largest < 0x1p127f ? largest : 0x1p127f) - 2 + 127;

@@ -21,11 +21,15 @@ inline constexpr size_t kBlockValues = 32;
 inline constexpr int8_t kLevels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 // 2^(e - 128), the scale that belongs to kLevels; NaN for 255. Exact: e = 0 and 1 give subnormals.
-static inline float HalfScale(uint8_t e) { return e < 2 ? F32FromBits(0x00200000u << e) : e == 255 ? F32FromE8M0(e) : F32FromBits(static_cast<uint32_t>(e - 1) << 23); }
+static inline float HalfScale(uint8_t e) {
+  return e < 2      ? F32FromBits(0x00200000u << e)
+         : e == 255 ? F32FromE8M0(e)
+                    : F32FromBits(static_cast<uint32_t>(e - 1) << 23);
+}
 
 struct Block {
   uint8_t e;
-  uint8_t qs[16];   // value i in the low nibble of qs[i], value i + 16 in the high one
+  uint8_t qs[16];  // value i in the low nibble of qs[i], value i + 16 in the high one
 };
 static_assert(sizeof(Block) == 17);
 

@@ -18,10 +18,10 @@ namespace moonlit::q2_k {
 inline constexpr size_t kBlockValues = 256;
 
 struct Block {
-  uint8_t scales[16];   // group g = values 16g .. 16g + 15
-  uint8_t qs[64];       // value 128h + 32j + l: bits 2j, 2j + 1 of qs[32h + l]
-  uint16_t d;           // F16
-  uint16_t dmin;        // F16
+  uint8_t scales[16];  // group g = values 16g .. 16g + 15
+  uint8_t qs[64];      // value 128h + 32j + l: bits 2j, 2j + 1 of qs[32h + l]
+  uint16_t d;          // F16
+  uint16_t dmin;       // F16
 };
 static_assert(sizeof(Block) == 84);
 

@@ -24,10 +24,10 @@ void UnpackScales(const uint8_t bytes[12], int8_t scales[16]);
 void PackScales(const int8_t scales[16], uint8_t bytes[12]);
 
 struct Block {
-  uint8_t hmask[32];    // value 32j + l: bit j of hmask[l]
-  uint8_t qs[64];       // value 128h + 32j + l: bits 2j, 2j + 1 of qs[32h + l]
-  uint8_t scales[12];   // see above; 32 is added to each
-  uint16_t d;           // F16
+  uint8_t hmask[32];   // value 32j + l: bit j of hmask[l]
+  uint8_t qs[64];      // value 128h + 32j + l: bits 2j, 2j + 1 of qs[32h + l]
+  uint8_t scales[12];  // see above; 32 is added to each
+  uint16_t d;          // F16
 };
 static_assert(sizeof(Block) == 110);
 

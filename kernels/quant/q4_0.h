@@ -4,8 +4,8 @@
 //   byte  0  1 | 2          3          ...  17
 //         d F16| q16 q0     q17 q1          q31 q15        two weights a byte: high nibble, low nibble
 //
-// Encoding without importance puts the value of largest magnitude on q = 0, exactly (ggml's reference encoder does the same);
-// with importance the scale is searched for the least weighted squared error.
+// Encoding without importance puts the value of largest magnitude on q = 0, exactly (ggml's reference encoder does the
+// same); with importance the scale is searched for the least weighted squared error.
 #pragma once
 
 #include <stddef.h>
@@ -16,8 +16,8 @@ namespace moonlit::q4_0 {
 inline constexpr size_t kBlockValues = 32;
 
 struct Block {
-  uint16_t d;       // F16
-  uint8_t qs[16];   // value i in the low nibble of qs[i], value i + 16 in the high one
+  uint16_t d;      // F16
+  uint8_t qs[16];  // value i in the low nibble of qs[i], value i + 16 in the high one
 };
 static_assert(sizeof(Block) == 18);
 

@@ -15,9 +15,9 @@ namespace moonlit::q4_1 {
 inline constexpr size_t kBlockValues = 32;
 
 struct Block {
-  uint16_t d;       // F16
-  uint16_t m;       // F16
-  uint8_t qs[16];   // value i in the low nibble of qs[i], value i + 16 in the high one
+  uint16_t d;      // F16
+  uint16_t m;      // F16
+  uint8_t qs[16];  // value i in the low nibble of qs[i], value i + 16 in the high one
 };
 static_assert(sizeof(Block) == 20);
 

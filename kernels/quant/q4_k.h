@@ -17,10 +17,10 @@ namespace moonlit::q4_k {
 inline constexpr size_t kBlockValues = 256;
 
 struct Block {
-  uint16_t d;           // F16
-  uint16_t dmin;        // F16
-  uint8_t scales[12];   // kernels/quant/k_scales.h
-  uint8_t qs[128];      // value 64p + l: low nibble of qs[32p + l]; value 64p + 32 + l: its high nibble
+  uint16_t d;          // F16
+  uint16_t dmin;       // F16
+  uint8_t scales[12];  // kernels/quant/k_scales.h
+  uint8_t qs[128];     // value 64p + l: low nibble of qs[32p + l]; value 64p + 32 + l: its high nibble
 };
 static_assert(sizeof(Block) == 144);
 

@@ -15,9 +15,9 @@ namespace moonlit::q5_0 {
 inline constexpr size_t kBlockValues = 32;
 
 struct Block {
-  uint16_t d;       // F16
-  uint8_t qh[4];    // bit i % 8 of qh[i / 8]: bit 4 of value i
-  uint8_t qs[16];   // bits 0 to 3: value i in the low nibble of qs[i], value i + 16 in the high one
+  uint16_t d;      // F16
+  uint8_t qh[4];   // bit i % 8 of qh[i / 8]: bit 4 of value i
+  uint8_t qs[16];  // bits 0 to 3: value i in the low nibble of qs[i], value i + 16 in the high one
 };
 static_assert(sizeof(Block) == 22);
 

@@ -22,8 +22,8 @@ inline constexpr size_t kBlockValues = 256;
 struct Block {
   uint8_t ql[128];
   uint8_t qh[64];
-  int8_t scales[16];   // group g = values 16g .. 16g + 15
-  uint16_t d;          // F16
+  int8_t scales[16];  // group g = values 16g .. 16g + 15
+  uint16_t d;         // F16
 };
 static_assert(sizeof(Block) == 210);
 

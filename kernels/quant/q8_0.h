@@ -17,7 +17,7 @@ namespace moonlit::q8_0 {
 inline constexpr size_t kBlockValues = 32;
 
 struct Block {
-  uint16_t d;     // F16
+  uint16_t d;  // F16
   int8_t qs[32];
 };
 static_assert(sizeof(Block) == 34);

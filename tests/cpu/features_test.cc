@@ -45,7 +45,8 @@ TEST(Features, EveryX86BitThatTheFlagsImplyIsNeeded) {
       {"sse4_2 popcnt pclmulqdq aes osxsave avx f16c fma bmi1 bmi2 avx2", kAbove128},
       {"avx_vnni", kAvxVnni},
       {"cx16 movbe abm lahf_lm 3dnowprefetch adx avx512f avx512bw avx512cd avx512dq avx512vl", kAll512},
-      {"avx512ifma avx512vbmi avx512_vbmi2 avx512_bitalg avx512_vpopcntdq gfni vaes vpclmulqdq avx512_vnni", kAvx512Vnni},
+      {"avx512ifma avx512vbmi avx512_vbmi2 avx512_bitalg avx512_vpopcntdq gfni vaes vpclmulqdq avx512_vnni",
+       kAvx512Vnni},
       {"avx512_bf16", kAvx512Bf16},
       {"rdseed sha_ni", kNone},
   };
@@ -76,7 +77,8 @@ TEST(Features, EveryArm64BitThatTheFlagsImplyIsNeeded) {
   EXPECT_EQ(FeatureMask{kI8mm}, LostWithout(v1, "i8mm"));
   EXPECT_EQ(FeatureMask{kBf16}, LostWithout(v1, "bf16"));
   EXPECT_EQ(FeaturesOf(v1), LostWithout(v1, "asimd"));
-  for (const char* flag : {"sve", "svei8mm", "svebf16", "aes", "rng"}) EXPECT_EQ(FeatureMask{kNone}, LostWithout(v1, flag)) << flag;
+  for (const char* flag : {"sve", "svei8mm", "svebf16", "aes", "rng"})
+    EXPECT_EQ(FeatureMask{kNone}, LostWithout(v1, flag)) << flag;
 }
 
 // Hwcap words are bit sets: a test with && instead of & passes for any non-zero word.
@@ -105,10 +107,13 @@ TEST(Features, AgreesWithTheCompilersDetection) {
   __builtin_cpu_init();
   const FeatureMask features = CpuFeatures();
   EXPECT_EQ(__builtin_cpu_supports("sse4.1") != 0, (features & kSse41) != 0);
-  EXPECT_EQ(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"), (features & kAvx2) != 0);
-  EXPECT_EQ(__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"),
-            (features & kAvx512) != 0);
-  EXPECT_EQ(__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("vpclmulqdq"),
+  EXPECT_EQ(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"),
+            (features & kAvx2) != 0);
+  EXPECT_EQ(
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"),
+      (features & kAvx512) != 0);
+  EXPECT_EQ(__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi2") &&
+                __builtin_cpu_supports("vpclmulqdq"),
             (features & kAvx512Vnni) != 0);
 }
 #elif defined(__aarch64__)

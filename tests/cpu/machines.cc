@@ -76,15 +76,21 @@ const std::string kHaswell = kSandyBridge + "fma movbe f16c bmi1 avx2 bmi2 abm "
 const std::string kBroadwell = kHaswell + "rdseed adx 3dnowprefetch ";
 const std::string kSkylakeX = kBroadwell + "avx512f avx512dq avx512cd avx512bw avx512vl ";
 const std::string kCooperLake = kSkylakeX + "avx512_vnni avx512_bf16 ";
-const std::string kIceLake = kSkylakeX + "avx512ifma sha_ni avx512vbmi avx512_vbmi2 gfni vaes vpclmulqdq avx512_vnni avx512_bitalg avx512_vpopcntdq ";
+const std::string kIceLake =
+    kSkylakeX +
+    "avx512ifma sha_ni avx512vbmi avx512_vbmi2 gfni vaes vpclmulqdq avx512_vnni avx512_bitalg avx512_vpopcntdq ";
 const std::string kZen4 = kIceLake + "avx512_bf16 ";
 const std::string kZen5 = kZen4 + "avx_vnni ";
 const std::string kGracemont = kBroadwell + "sha_ni gfni vaes vpclmulqdq avx_vnni ";
 
 const std::string kArmV8 = "fp asimd evtstrm crc32 cpuid ";
-const std::string kA76 = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp ";
-const std::string kV1 = kA76 + "jscvt fcma sha3 sm3 sm4 sha512 sve asimdfhm dit uscat ilrcpc flagm ssbs paca pacg dcpodp svei8mm svebf16 i8mm bf16 dgh rng ";
-const std::string kAppleM1 = kA76 + "jscvt fcma sha3 sha512 asimdfhm dit uscat ilrcpc flagm ssbs sb paca pacg dcpodp flagm2 frint ";
+const std::string kA76 =
+    "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp ";
+const std::string kV1 = kA76 +
+                        "jscvt fcma sha3 sm3 sm4 sha512 sve asimdfhm dit uscat ilrcpc flagm ssbs paca pacg dcpodp "
+                        "svei8mm svebf16 i8mm bf16 dgh rng ";
+const std::string kAppleM1 =
+    kA76 + "jscvt fcma sha3 sha512 asimdfhm dit uscat ilrcpc flagm ssbs sb paca pacg dcpodp flagm2 frint ";
 
 }  // namespace
 
@@ -100,10 +106,12 @@ X86Cpuid X86Words(const std::string& flags, uint64_t xcr0) {
 
 HwcapWords Arm64Words(const std::string& flags) {
   static const auto first = Positions(
-      "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm jscvt fcma lrcpc dcpop sha3 sm3 sm4 "
+      "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm jscvt fcma lrcpc dcpop sha3 sm3 "
+      "sm4 "
       "asimddp sha512 sve asimdfhm dit uscat ilrcpc flagm ssbs sb paca pacg");
   static const auto second = Positions(
-      "dcpodp sve2 sveaes svepmull svebitperm svesha3 svesm4 flagm2 frint svei8mm svef32mm svef64mm svebf16 i8mm bf16 dgh rng");
+      "dcpodp sve2 sveaes svepmull svebitperm svesha3 svesm4 flagm2 frint svei8mm svef32mm svef64mm svebf16 i8mm bf16 "
+      "dgh rng");
   HwcapWords words;
   ForEachWord(flags, [&](const std::string& name) {
     const auto it = first.find(name);
@@ -118,7 +126,8 @@ HwcapWords Arm64Words(const std::string& flags) {
 
 HwcapWords Arm32Words(const std::string& flags) {
   static const auto first = Positions(
-      "swp half thumb 26bit fastmult fpa vfp edsp java iwmmxt crunch thumbee neon vfpv3 vfpv3d16 tls vfpv4 idiva idivt vfpd32 "
+      "swp half thumb 26bit fastmult fpa vfp edsp java iwmmxt crunch thumbee neon vfpv3 vfpv3d16 tls vfpv4 idiva idivt "
+      "vfpd32 "
       "lpae evtstrm");
   static const auto second = Positions("aes pmull sha1 sha2 crc32");
   HwcapWords words;
@@ -141,7 +150,8 @@ const std::vector<Machine>& Machines() {
       {"Celeron of the Haswell years (no AVX)", "X86", kNehalem + "movbe osxsave", kXcr0Sse, "x86_ssse3"},
       {"Haswell", "X86", kHaswell, kXcr0Avx, "x86_avx2"},
       {"Haswell, system without XSAVE", "X86", kHaswell, 0, "x86_ssse3"},
-      {"Haswell, hypervisor that hides F16C", "X86", kSandyBridge + "fma movbe bmi1 avx2 bmi2 abm", kXcr0Avx, "x86_ssse3"},
+      {"Haswell, hypervisor that hides F16C", "X86", kSandyBridge + "fma movbe bmi1 avx2 bmi2 abm", kXcr0Avx,
+       "x86_ssse3"},
       {"Zen 1", "X86", kBroadwell + "sha_ni", kXcr0Avx, "x86_avx2"},
       {"Alder Lake-N, N100", "X86", kGracemont, kXcr0Avx, "x86_avxvnni"},
       {"Lunar Lake", "X86", kGracemont, kXcr0Avx, "x86_avxvnni"},
@@ -162,11 +172,14 @@ const std::vector<Machine>& Machines() {
       {"Graviton 3 (Neoverse V1)", "ARM64", kV1, 0, "arm_i8mm"},
       {"Apple M1", "ARM64", kAppleM1, 0, "arm_dotprod"},
       {"Apple M2", "ARM64", kAppleM1 + "i8mm bf16", 0, "arm_i8mm"},
-      {"A75 (fp16 without dotprod)", "ARM64", "fp asimd evtstrm crc32 atomics fphp asimdhp cpuid asimdrdm dcpop", 0, "arm_neon"},
+      {"A75 (fp16 without dotprod)", "ARM64", "fp asimd evtstrm crc32 atomics fphp asimdhp cpuid asimdrdm dcpop", 0,
+       "arm_neon"},
       {"Pi Zero (ARMv6)", "ARM32", "half thumb fastmult vfp edsp java tls", 0, "scalar"},
       {"Cortex-A9 (NEON without VFPv4)", "ARM32", "half thumb fastmult vfp edsp neon vfpv3 tls vfpd32", 0, "scalar"},
-      {"Pi 2 (A7)", "ARM32", "half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt vfpd32 lpae evtstrm", 0, "arm_v7"},
-      {"Pi 3 on a 32-bit system", "ARM32", "half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt vfpd32 lpae evtstrm crc32", 0, "arm_v7"},
+      {"Pi 2 (A7)", "ARM32", "half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt vfpd32 lpae evtstrm", 0,
+       "arm_v7"},
+      {"Pi 3 on a 32-bit system", "ARM32",
+       "half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt vfpd32 lpae evtstrm crc32", 0, "arm_v7"},
   };
   return machines;
 }

@@ -24,10 +24,10 @@ HwcapWords Arm32Words(const std::string& flags);
 
 struct Machine {
   const char* name;
-  const char* architecture;   // X86, ARM64, ARM32
+  const char* architecture;  // X86, ARM64, ARM32
   std::string flags;
-  uint64_t xcr0;              // X86 only
-  const char* variant;        // what the design's table gives it
+  uint64_t xcr0;        // X86 only
+  const char* variant;  // what the design's table gives it
 };
 const std::vector<Machine>& Machines();
 FeatureMask FeaturesOf(const Machine& machine);

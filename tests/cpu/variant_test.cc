@@ -29,7 +29,8 @@ std::vector<Variant> RowsOf(const std::string& architecture) {
 TEST(Variant, EveryMachineGetsItsOwn) {
   for (const Machine& machine : Machines()) {
     const std::vector<Variant> rows = RowsOf(machine.architecture);
-    EXPECT_STREQ(machine.variant, VariantName(BestVariant(FeaturesOf(machine), rows.data(), rows.size()))) << machine.name;
+    EXPECT_STREQ(machine.variant, VariantName(BestVariant(FeaturesOf(machine), rows.data(), rows.size())))
+        << machine.name;
   }
 }
 
@@ -70,7 +71,8 @@ TEST(Variant, NamesRoundTrip) {
     EXPECT_EQ(all[i], found);
   }
   Variant untouched = Variant::scalar;
-  for (const char* name : {"", "avx2", "x86_avx2 ", "X86_AVX2", "x86_sse4"}) EXPECT_FALSE(FindVariant(name, &untouched)) << name;
+  for (const char* name : {"", "avx2", "x86_avx2 ", "X86_AVX2", "x86_sse4"})
+    EXPECT_FALSE(FindVariant(name, &untouched)) << name;
   EXPECT_EQ(Variant::scalar, untouched);
 }
 
@@ -95,7 +97,8 @@ TEST(Variant, SelectedOneIsBuiltAndTheFirstThatRuns) {
   const Variant* built = BuiltVariants(&count);
   const Variant selected = SelectVariant(CpuFeatures());
   EXPECT_TRUE(IsBuilt(selected));
-  for (size_t i = 0; i < count && built[i] != selected; ++i) EXPECT_FALSE(CanRun(built[i], CpuFeatures())) << VariantName(built[i]);
+  for (size_t i = 0; i < count && built[i] != selected; ++i)
+    EXPECT_FALSE(CanRun(built[i], CpuFeatures())) << VariantName(built[i]);
 }
 
 // Emulated runs name the variant that their processor must get.

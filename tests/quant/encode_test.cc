@@ -82,7 +82,7 @@ uint64_t Fnv1a(const std::vector<uint8_t>& bytes) {
 
 struct Golden {
   double rmse, weighted_rmse;
-  uint64_t hash;   // 0: a search, bytes may differ
+  uint64_t hash;  // 0: a search, bytes may differ
 };
 
 std::map<std::string, Golden> ReadGoldens() {
@@ -134,8 +134,8 @@ TEST(Encode, ErrorIsAtMostGgmls) {
 
 TEST(Encode, ImportanceLowersTheErrorThatItWeighs) {
   const std::vector<float> x = MadeUpWeights(), w = MadeUpImportance();
-  for (Format format : {Format::kQ4_0, Format::kQ4_1, Format::kQ5_0, Format::kQ5_1, Format::kQ2_K, Format::kQ3_K, Format::kQ4_K,
-                        Format::kQ5_K, Format::kQ6_K, Format::kIQ4_NL, Format::kIQ4_XS}) {
+  for (Format format : {Format::kQ4_0, Format::kQ4_1, Format::kQ5_0, Format::kQ5_1, Format::kQ2_K, Format::kQ3_K,
+                        Format::kQ4_K, Format::kQ5_K, Format::kQ6_K, Format::kIQ4_NL, Format::kIQ4_XS}) {
     const double without = WeightedRmse(x, Decode(format, Encode(format, x, kColumns, nullptr), x.size()), w.data());
     const double with = WeightedRmse(x, Decode(format, Encode(format, x, kColumns, w.data()), x.size()), w.data());
     EXPECT_LT(with, without) << Traits(format).name;
@@ -148,8 +148,11 @@ TEST(Encode, GridPointsAreExact) {
     Format format;
     int low, high;
     float scale, offset;
-  } rows[] = {{Format::kQ4_0, -8, 7, 0.25f, 0},    {Format::kQ4_1, 0, 15, 0.25f, -1.5f}, {Format::kQ5_0, -16, 15, 0.125f, 0},
-              {Format::kQ5_1, 0, 31, 0.125f, 3.0f}, {Format::kQ8_0, -127, 127, 0x1p-7f, 0}};
+  } rows[] = {{Format::kQ4_0, -8, 7, 0.25f, 0},
+              {Format::kQ4_1, 0, 15, 0.25f, -1.5f},
+              {Format::kQ5_0, -16, 15, 0.125f, 0},
+              {Format::kQ5_1, 0, 31, 0.125f, 3.0f},
+              {Format::kQ8_0, -127, 127, 0x1p-7f, 0}};
   for (const auto& row : rows) {
     std::vector<float> x(256);
     for (size_t i = 0; i < x.size(); ++i) {
@@ -163,25 +166,30 @@ TEST(Encode, GridPointsAreExact) {
 }
 
 // Distance from a value to what it decodes to, per step of the block. Q4_0 and Q5_0 put the extreme value on the lowest
-// code, so a value near the opposite end may be a whole step away; the others round to nearest. The F16 scale may be off by
-// 2^-11 of itself, which moves the outermost code by its number times that.
+// code, so a value near the opposite end may be a whole step away; the others round to nearest. The F16 scale may be
+// off by 2^-11 of itself, which moves the outermost code by its number times that.
 TEST(Encode, StaysWithinOneStep) {
   const std::vector<float> x = MadeUpWeights();
   const struct {
     Format format;
     double codes, steps;
     bool spanning;
-  } rows[] = {{Format::kQ4_0, 8, 1.0, false},  {Format::kQ4_1, 15, 0.5, true}, {Format::kQ5_0, 16, 1.0, false},
-              {Format::kQ5_1, 31, 0.5, true}, {Format::kQ8_0, 127, 0.5, false}};
+  } rows[] = {{Format::kQ4_0, 8, 1.0, false},
+              {Format::kQ4_1, 15, 0.5, true},
+              {Format::kQ5_0, 16, 1.0, false},
+              {Format::kQ5_1, 31, 0.5, true},
+              {Format::kQ8_0, 127, 0.5, false}};
   for (const auto& row : rows) {
     const std::vector<float> y = RoundTrip(row.format, x);
     for (size_t b = 0; b < x.size(); b += 32) {
-      const auto [low, high] = std::minmax_element(x.begin() + static_cast<ptrdiff_t>(b), x.begin() + static_cast<ptrdiff_t>(b) + 32);
+      const auto [low, high] =
+          std::minmax_element(x.begin() + static_cast<ptrdiff_t>(b), x.begin() + static_cast<ptrdiff_t>(b) + 32);
       const double extent = row.spanning ? double{*high} - *low : std::max(std::fabs(*low), std::fabs(*high));
       const double offset = row.spanning ? std::fabs(*low) : 0.0;
       const double step = extent / row.codes;
       const double bound = step * (row.steps + row.codes * 0x1p-11) + offset * 0x1p-11 + extent * 0x1p-20;
-      for (size_t i = b; i < b + 32; ++i) ASSERT_LE(std::fabs(double{x[i]} - y[i]), bound) << Traits(row.format).name << " " << i;
+      for (size_t i = b; i < b + 32; ++i)
+        ASSERT_LE(std::fabs(double{x[i]} - y[i]), bound) << Traits(row.format).name << " " << i;
     }
   }
 }
@@ -191,19 +199,20 @@ TEST(Encode, ZerosStayZeros) {
   for (Format format : kAllFormats) {
     EXPECT_EQ(zeros, RoundTrip(format, zeros)) << Traits(format).name;
     // Importance that is all zero says nothing.
-    for (float v : Decode(format, Encode(format, zeros, 512, importance.data()), 512)) ASSERT_EQ(0.0f, v) << Traits(format).name;
+    for (float v : Decode(format, Encode(format, zeros, 512, importance.data()), 512))
+      ASSERT_EQ(0.0f, v) << Traits(format).name;
   }
 }
 
-// A block of one value: the formats hold it up to the rounding of their scales (F16: 2^-11 of it, twice for a scale under a
-// scale), except FP4, whose powers of two are up to a fifth away.
+// A block of one value: the formats hold it up to the rounding of their scales (F16: 2^-11 of it, twice for a scale
+// under a scale), except FP4, whose powers of two are up to a fifth away.
 TEST(Encode, ConstantBlocks) {
   for (Format format : kAllFormats) {
     if (format == Format::kMXFP4) continue;
     for (float value : {0.37f, -0.37f}) {
       const std::vector<float> x(256, value);
       for (float y : RoundTrip(format, x)) {
-        const float bound = format == Format::kBF16 ? 0x1p-8f : 0x1p-10f;   // half a step of BF16's eight bits
+        const float bound = format == Format::kBF16 ? 0x1p-8f : 0x1p-10f;  // half a step of BF16's eight bits
         ASSERT_NEAR(value, y, std::fabs(value) * bound * 1.01f) << Traits(format).name;
       }
     }
@@ -214,7 +223,7 @@ TEST(Encode, AnyMagnitudeDecodesFinite) {
   const std::vector<float> shape = MadeUpWeights();
   const float huge = std::numeric_limits<float>::max();
   for (Format format : kAllFormats) {
-    if (format == Format::kF16 || format == Format::kBF16) continue;   // these overflow to infinity by definition
+    if (format == Format::kF16 || format == Format::kBF16) continue;  // these overflow to infinity by definition
     for (float scale : {1e-44f, 1e-38f, 1e-30f, 1e-12f, 1e-8f, 1e-6f, 1e6f, 1e12f, 1e30f, huge}) {
       std::vector<float> x(512);
       for (size_t i = 0; i < x.size(); ++i) x[i] = scale * std::clamp(shape[i] * 4.0f, -1.0f, 1.0f);
@@ -229,15 +238,15 @@ TEST(Encode, AnyMagnitudeDecodesFinite) {
   }
 }
 
-// Small weights must not be lost to a scale of scales that rounds to zero. With d at F16's smallest step, 2^-24, a group's step
-// is at most that much wider than the search's, so the error may grow by that. (IQ4_XS is left out: its levels are about ten
-// steps of d apart.)
+// Small weights must not be lost to a scale of scales that rounds to zero. With d at F16's smallest step, 2^-24, a
+// group's step is at most that much wider than the search's, so the error may grow by that. (IQ4_XS is left out: its
+// levels are about ten steps of d apart.)
 TEST(Encode, SmallWeightsAreHeldByTheKFormats) {
   const std::vector<float> shape = MadeUpWeights();
   auto goldens = ReadGoldens();
   for (Format format : {Format::kQ2_K, Format::kQ3_K, Format::kQ4_K, Format::kQ5_K, Format::kQ6_K}) {
     std::vector<float> x = shape;
-    for (float& v : x) v *= 2e-5f;   // about 1e-6: d of Q4_K would be 1e-9
+    for (float& v : x) v *= 2e-5f;  // about 1e-6: d of Q4_K would be 1e-9
     const double error = WeightedRmse(x, RoundTrip(format, x), nullptr);
     EXPECT_LE(error, goldens[Traits(format).name].rmse * 2e-5 + 0x1p-24) << Traits(format).name;
     EXPECT_LT(error, 0.5 * WeightedRmse(x, std::vector<float>(x.size()), nullptr)) << Traits(format).name;

@@ -46,7 +46,8 @@ uint16_t NearestBySearch(const ShortType& t, float value) {
     (ValueOf(middle, t.exponent_bits, t.mantissa_bits) <= target ? low : high) = middle;
   }
   const double below = ValueOf(low, t.exponent_bits, t.mantissa_bits);
-  const double above = high == infinity ? std::ldexp(1.0, 1 << (t.exponent_bits - 1)) : ValueOf(high, t.exponent_bits, t.mantissa_bits);
+  const double above =
+      high == infinity ? std::ldexp(1.0, 1 << (t.exponent_bits - 1)) : ValueOf(high, t.exponent_bits, t.mantissa_bits);
   const double to_below = target - below, to_above = above - target;
   const uint32_t magnitude = to_below < to_above ? low : to_above < to_below ? high : (low % 2 == 0 ? low : high);
   return static_cast<uint16_t>(sign | magnitude);
@@ -84,7 +85,8 @@ TEST(Float16, RoundsToNearestEvenAtEveryBoundary) {
     const uint32_t infinity = ((1u << t.exponent_bits) - 1) << t.mantissa_bits;
     for (uint32_t bits = 0; bits < infinity; ++bits) {
       const double below = ValueOf(bits, t.exponent_bits, t.mantissa_bits);
-      const double above = bits + 1 == infinity ? std::ldexp(1.0, 1 << (t.exponent_bits - 1)) : ValueOf(bits + 1, t.exponent_bits, t.mantissa_bits);
+      const double above = bits + 1 == infinity ? std::ldexp(1.0, 1 << (t.exponent_bits - 1))
+                                                : ValueOf(bits + 1, t.exponent_bits, t.mantissa_bits);
       const float middle = static_cast<float>((below + above) / 2);
       ASSERT_EQ((below + above) / 2, double{middle}) << "the midpoint is an f32";
       for (float value : {middle, std::nextafter(middle, 0.0f), std::nextafter(middle, INFINITY)}) {

@@ -20,8 +20,9 @@ TEST(Format, BitsAWeight) {
   const struct {
     const char* name;
     double bits;
-  } rows[] = {{"F32", 32},   {"F16", 16},     {"BF16", 16},    {"Q4_0", 4.5}, {"Q4_1", 5},   {"Q5_0", 5.5},   {"Q5_1", 6},     {"Q8_0", 8.5},
-              {"Q2_K", 2.625}, {"Q3_K", 3.4375}, {"Q4_K", 4.5}, {"Q5_K", 5.5}, {"Q6_K", 6.5625}, {"IQ4_NL", 4.5}, {"IQ4_XS", 4.25}, {"MXFP4", 4.25}};
+  } rows[] = {{"F32", 32},      {"F16", 16},     {"BF16", 16},     {"Q4_0", 4.5},    {"Q4_1", 5},   {"Q5_0", 5.5},
+              {"Q5_1", 6},      {"Q8_0", 8.5},   {"Q2_K", 2.625},  {"Q3_K", 3.4375}, {"Q4_K", 4.5}, {"Q5_K", 5.5},
+              {"Q6_K", 6.5625}, {"IQ4_NL", 4.5}, {"IQ4_XS", 4.25}, {"MXFP4", 4.25}};
   std::set<std::string> named;
   for (const auto& row : rows) {
     Format format;
@@ -49,7 +50,8 @@ TEST(Format, UnknownIdsAndNamesAreRefused) {
   Format found = Format::kQ8_0;
   // 4 and 5 were Q4_2 and Q4_3 and are free; 24 to 28 are integers and F64, which are no weights.
   for (uint32_t id : {4u, 5u, 9u, 15u, 24u, 28u, 40u, 255u, 0xFFFFFFFFu}) EXPECT_FALSE(FindFormat(id, &found)) << id;
-  for (const char* name : {"", "Q4", "Q4_", "Q4_0 ", "Q4_KM", "Q4_K_M", "F1"}) EXPECT_FALSE(FindFormatByName(name, &found)) << name;
+  for (const char* name : {"", "Q4", "Q4_", "Q4_0 ", "Q4_KM", "Q4_K_M", "F1"})
+    EXPECT_FALSE(FindFormatByName(name, &found)) << name;
   EXPECT_EQ(Format::kQ8_0, found) << "the output is left alone";
 }
 
@@ -59,11 +61,26 @@ std::vector<uint8_t> BlockWithScales(Format format, uint16_t scale) {
   std::vector<uint8_t> block(t.block_bytes, 0x11);
   const auto put = [&](size_t offset) { memcpy(block.data() + offset, &scale, 2); };
   switch (format) {
-    case Format::kQ2_K: put(80); put(82); break;
-    case Format::kQ3_K: put(108); break;
-    case Format::kQ6_K: put(208); break;
-    case Format::kQ4_1: case Format::kQ5_1: case Format::kQ4_K: case Format::kQ5_K: put(0); put(2); break;
-    default: put(0); break;
+    case Format::kQ2_K:
+      put(80);
+      put(82);
+      break;
+    case Format::kQ3_K:
+      put(108);
+      break;
+    case Format::kQ6_K:
+      put(208);
+      break;
+    case Format::kQ4_1:
+    case Format::kQ5_1:
+    case Format::kQ4_K:
+    case Format::kQ5_K:
+      put(0);
+      put(2);
+      break;
+    default:
+      put(0);
+      break;
   }
   return block;
 }

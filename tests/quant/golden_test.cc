@@ -20,8 +20,8 @@ namespace {
 struct Record {
   std::string name;
   uint32_t gguf_type, blocks, block_bytes, block_values;
-  std::vector<uint8_t> bytes;     // [blocks, block_bytes]
-  std::vector<uint32_t> values;   // [blocks, block_values], bits of f32
+  std::vector<uint8_t> bytes;    // [blocks, block_bytes]
+  std::vector<uint32_t> values;  // [blocks, block_values], bits of f32
 };
 
 std::vector<Record> ReadRecords() {
