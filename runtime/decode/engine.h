@@ -35,9 +35,9 @@ struct EngineOptions {
   bool default_value_type = true;
   CacheType value_type = CacheType::kF16;
   bool exact = false;
-  std::string variant;            // "": MOONLIT_VARIANT from the environment, else the best for this CPU
+  std::string variant = {};       // "": MOONLIT_VARIANT from the environment, else the best for this CPU
   ThreadPool* pool = nullptr;     // an app's own pool (not owned); null: the engine makes one of `threads`
-  std::function<bool(uint64_t done, uint64_t total)> progress;
+  std::function<bool(uint64_t done, uint64_t total)> progress = {};
 };
 
 // Static facts of a loaded model.

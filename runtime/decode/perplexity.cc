@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/decode/perplexity.h"
+
+#include <cmath>
+#include <vector>
+
+#include "runtime/decode/logsumexp.h"
+
+namespace moonlit {
+namespace {
+
+// Row by row, so no more than 32 rows of logits exist at any time.
+class SurpriseSum final : public LogitsConsumer {
+ public:
+  explicit SurpriseSum(size_t vocab) : vocab_(vocab) {}
+
+  // targets[t]: the token that comes after token t of the next prefill.
+  void set_targets(std::span<const int32_t> targets) { targets_ = targets; }
+
+  void Consume(size_t, size_t first_token, size_t rows, const float* logits, size_t stride) override {
+    for (size_t r = 0; r < rows; ++r) {
+      const std::span<const float> row(logits + r * stride, vocab_);
+      const double surprise = LogSumExp(row) - double{row[static_cast<size_t>(targets_[first_token + r])]};
+      sum_ += surprise;
+      squares_ += surprise * surprise;
+      ++count_;
+    }
+  }
+
+  size_t count() const { return count_; }
+  double Perplexity() const { return std::exp(sum_ / static_cast<double>(count_)); }
+  bool finite() const { return std::isfinite(sum_); }
+  double StandardError() const {
+    const double n = static_cast<double>(count_);
+    const double mean = sum_ / n;
+    const double variance = squares_ / n - mean * mean;
+    return count_ > 1 && variance > 0 ? Perplexity() * std::sqrt(variance / (n - 1)) : 0;
+  }
+
+ private:
+  const size_t vocab_;
+  std::span<const int32_t> targets_;
+  double sum_ = 0;
+  double squares_ = 0;
+  size_t count_ = 0;
+};
+
+Status Check(const Engine& engine, std::span<const int32_t> ids, size_t vocab, size_t window) {
+  if (window < 4 || window > engine.options().n_ctx) {
+    return Errorf(Code::kInvalidArgument, "perplexity: window is %zu, expected 4 to %zu (n_ctx)", window, engine.options().n_ctx);
+  }
+  if (ids.size() / 2 < window) {
+    return Errorf(Code::kInvalidArgument, "perplexity: the text has %zu tokens, expected at least %zu (two windows)", ids.size(), 2 * window);
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 || static_cast<size_t>(ids[i]) >= vocab) {
+      return Errorf(Code::kInvalidArgument, "perplexity: token %zu is %d, expected 0 to %zu (the model's vocabulary)", i, ids[i], vocab - 1);
+    }
+  }
+  return Status();
+}
+
+// One window from an empty session. The last token predicts nothing that is counted, so it is not even read.
+Status ReadWindow(Engine& engine, Session& session, std::span<const int32_t> window, const std::atomic<bool>* cancel,
+                  std::vector<int32_t>& input, SurpriseSum& sum) {
+  MOONLIT_RETURN_IF_ERROR(session.Truncate(0));
+  input.assign(window.begin(), window.end() - 1);
+  if (engine.tokenizer().add_bos()) input[0] = engine.tokenizer().special().bos;
+  const size_t first = window.size() / 2;
+  const std::span<const int32_t> all(input);
+  MOONLIT_RETURN_IF_ERROR(engine.Prefill(session, all.first(first), Outputs::kNone, nullptr, cancel));
+  sum.set_targets(window.subspan(first + 1));
+  return engine.Prefill(session, all.subspan(first), Outputs::kAll, &sum, cancel);
+}
+
+}  // namespace
+
+Result<PerplexityResult> MeasurePerplexity(Engine& engine, Session& session, std::span<const int32_t> ids,
+                                           const PerplexityOptions& options) {
+  const size_t vocab = engine.plan().vocab_size();
+  MOONLIT_RETURN_IF_ERROR(Check(engine, ids, vocab, options.window));
+  SurpriseSum sum(vocab);
+  std::vector<int32_t> input;
+  const size_t windows = ids.size() / options.window;
+  Status status;
+  for (size_t w = 0; w < windows && status.ok(); ++w) {
+    status = ReadWindow(engine, session, ids.subspan(w * options.window, options.window), options.cancel, input, sum);
+    if (!status.ok()) break;
+    if (!sum.finite()) {
+      status = Errorf(Code::kInternal, "perplexity: window %zu has a logit that is not a number; the weights are damaged", w);
+    } else if (options.progress && !options.progress(w + 1, windows, sum.Perplexity())) {
+      status = Errorf(Code::kCancelled, "perplexity: cancelled after window %zu of %zu", w + 1, windows);
+    }
+  }
+  const Status emptied = session.Truncate(0);
+  MOONLIT_RETURN_IF_ERROR(status);
+  MOONLIT_RETURN_IF_ERROR(emptied);
+  return PerplexityResult{sum.Perplexity(), sum.StandardError(), sum.count(), windows};
+}
+
+}  // namespace moonlit
