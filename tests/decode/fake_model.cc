@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/decode/fake_model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace moonlit {
+
+int32_t WordToken(const std::string& word) {
+  const auto found = std::find(kWords.begin(), kWords.end(), word);
+  EXPECT_NE(found, kWords.end()) << word;
+  return kFirstWordToken + static_cast<int32_t>(found - kWords.begin());
+}
+
+std::unique_ptr<const Tokenizer> MakeFakeTokenizer(bool add_bos) {
+  TokenizerData data;
+  data.model = "llama";
+  const auto add = [&](const std::string& text, float score, TokenType type) {
+    data.tokens.push_back(text);
+    data.scores.push_back(score);
+    data.token_types.push_back(static_cast<int32_t>(type));
+  };
+  add("<unk>", 0, TokenType::kUnknown);
+  add("<s>", 0, TokenType::kControl);
+  add("</s>", 0, TokenType::kControl);
+  for (int byte = 0; byte < 256; ++byte) {
+    char text[8];
+    std::snprintf(text, sizeof(text), "<0x%02X>", byte);
+    add(text, 0, TokenType::kByte);
+  }
+  for (std::string word : kWords) {
+    if (word[0] == ' ') word = "\xE2\x96\x81" + word.substr(1);  // SentencePiece's space
+    add(word, -static_cast<float>(data.tokens.size()), TokenType::kNormal);
+  }
+  data.bos_id = kBeginToken;
+  data.eos_id = kEndToken;
+  data.unk_id = kUnknownToken;
+  data.add_bos = add_bos;
+  auto tokenizer = Tokenizer::Create(std::move(data));
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
+  return std::move(tokenizer).value();
+}
+
+std::vector<float> FakeLogits(std::span<const int32_t> tokens) {
+  uint64_t hash = 0xCBF29CE484222325;
+  for (int32_t id : tokens) hash = (hash ^ static_cast<uint64_t>(id)) * 0x100000001B3;
+  std::vector<float> logits(kFakeVocab);
+  for (float& logit : logits) {
+    hash = hash * 6364136223846793005u + 1442695040888963407u;
+    logit = static_cast<float>(hash >> 40) * (8.0f / 16777216.0f) - 4.0f;
+  }
+  return logits;
+}
+
+FakePlan::FakePlan(const PlanOptions& options) : options_(options) {
+  PageLayout layout{};
+  layout.page_tokens = static_cast<uint32_t>(options.page_tokens);
+  layout.page_bytes = options.page_tokens * sizeof(int32_t);
+  groups_ = {layout};
+}
+
+Status FakePlan::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) {
+  ++runs;
+  const size_t page_tokens = options_.page_tokens;
+  const auto slot = [&](const StepSpan& span, size_t s) {
+    return span.pages[0][s / page_tokens] + s % page_tokens * sizeof(int32_t);
+  };
+  for (const StepSpan& span : spans) {
+    for (size_t i = 0; i < span.tokens.size(); ++i) {
+      std::memcpy(slot(span, static_cast<size_t>(span.first_slot) + i), &span.tokens[i], sizeof(int32_t));
+    }
+  }
+  if (on_run) MOONLIT_RETURN_IF_ERROR(on_run(spans));
+  if (abort != nullptr && *abort) return Status(Code::kCancelled, "cancelled");
+  for (size_t s = 0; s < spans.size(); ++s) {
+    const StepSpan& span = spans[s];
+    if (span.outputs == Outputs::kNone) continue;
+    const size_t begin = span.outputs == Outputs::kAll ? 0 : span.tokens.size() - 1;
+    for (size_t i = begin; i < span.tokens.size(); ++i) {
+      std::vector<int32_t> sequence(static_cast<size_t>(span.first_slot) + i + 1);
+      for (size_t t = 0; t < sequence.size(); ++t) std::memcpy(&sequence[t], slot(span, t), sizeof(int32_t));
+      const std::vector<float> logits = FakeLogits(sequence);
+      consumer->Consume(s, i, 1, logits.data(), logits.size());
+    }
+  }
+  return Status();
+}
+
+LoadedModel MakeFakeModel(FakePlan** plan, size_t n_ctx_train, bool add_bos) {
+  LoadedModel model;
+  model.facts.architecture = "fake";
+  model.facts.n_vocab = kFakeVocab;
+  model.facts.n_ctx_train = n_ctx_train;
+  model.tokenizer = MakeFakeTokenizer(add_bos);
+  model.make_plan = [plan](const PlanOptions& options) -> Result<std::unique_ptr<Plan>> {
+    auto made = std::make_unique<FakePlan>(options);
+    if (plan != nullptr) *plan = made.get();
+    return std::unique_ptr<Plan>(std::move(made));
+  };
+  return model;
+}
+
+std::unique_ptr<Engine> MakeFakeEngine(EngineOptions options, FakePlan** plan, bool add_bos) {
+  if (options.threads == 0) options.threads = 2;
+  auto engine = Engine::Create(MakeFakeModel(plan, 256, add_bos), options);
+  EXPECT_TRUE(engine.ok()) << engine.status().ToString();
+  return std::move(engine).value();
+}
+
+}  // namespace moonlit

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model without weights: its "cache" holds token ids, and its logits are a hash of all tokens of the sequence so far, read back
+// from the cache's pages. So any mistake in pages, slots, chunks or lengths changes every later logit.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/decode/engine.h"
+
+namespace moonlit {
+
+inline constexpr int32_t kUnknownToken = 0, kBeginToken = 1, kEndToken = 2, kFirstByteToken = 3, kFirstWordToken = 259;
+// Ids from kFirstWordToken on.
+inline const std::vector<std::string> kWords = {"DEF", "G", "HI", "J", "X", "ab", "abc", "stop", " tail", "one", "two", "three"};
+inline const size_t kFakeVocab = static_cast<size_t>(kFirstWordToken) + kWords.size();
+
+inline int32_t ByteToken(uint8_t byte) { return kFirstByteToken + byte; }
+int32_t WordToken(const std::string& word);
+
+// SentencePiece, with all byte tokens and kWords.
+std::unique_ptr<const Tokenizer> MakeFakeTokenizer(bool add_bos);
+
+// The logits after `tokens`, [kFakeVocab].
+std::vector<float> FakeLogits(std::span<const int32_t> tokens);
+
+class FakePlan final : public Plan {
+ public:
+  explicit FakePlan(const PlanOptions& options);
+  size_t vocab_size() const override { return kFakeVocab; }
+  const PlanOptions& options() const override { return options_; }
+  const std::vector<PageLayout>& cache_groups() const override { return groups_; }
+  PlanSize size() const override { return {}; }
+  std::string Describe() const override { return "a fake"; }
+  Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) override;
+
+  // Called at the start of every Run; what it returns, if not OK, is Run's result (after the slots have been scribbled over).
+  std::function<Status(std::span<const StepSpan>)> on_run;
+  size_t runs = 0;
+
+ private:
+  PlanOptions options_;
+  std::vector<PageLayout> groups_;
+};
+
+// `plan` (may be null) receives the plan when the engine is made.
+LoadedModel MakeFakeModel(FakePlan** plan, size_t n_ctx_train = 256, bool add_bos = true);
+
+// Two threads, 256 tokens of context if `options` says nothing else.
+std::unique_ptr<Engine> MakeFakeEngine(EngineOptions options = {}, FakePlan** plan = nullptr, bool add_bos = true);
+
+// Keeps every row with its number.
+class RowsConsumer final : public LogitsConsumer {
+ public:
+  void Consume(size_t span, size_t first_token, size_t rows, const float* logits, size_t stride) override {
+    for (size_t r = 0; r < rows; ++r) {
+      keys.emplace_back(span, first_token + r);
+      values.emplace_back(logits + r * stride, logits + r * stride + kFakeVocab);
+    }
+  }
+  std::vector<std::pair<size_t, size_t>> keys;   // (span, token)
+  std::vector<std::vector<float>> values;
+};
+
+}  // namespace moonlit

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/decode/generate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/decode/fake_model.h"
+
+namespace moonlit {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Replays ids, then ends the text.
+class Script final : public TokenChooser {
+ public:
+  explicit Script(std::vector<int32_t> ids) : ids_(std::move(ids)) {}
+  Result<int32_t> Next(std::span<const float> logits) override {
+    EXPECT_EQ(logits.size(), kFakeVocab);
+    seen.emplace_back(logits.begin(), logits.end());
+    return next_ < ids_.size() ? ids_[next_++] : kEndToken;
+  }
+  void Accept(int32_t id) override { accepted.push_back(id); }
+  std::vector<std::vector<float>> seen;
+  std::vector<int32_t> accepted;
+
+ private:
+  std::vector<int32_t> ids_;
+  size_t next_ = 0;
+};
+
+struct Outcome {
+  GenerateResult result;
+  std::vector<std::string> pieces;
+  std::string text;
+};
+
+const std::vector<int32_t> kPrompt = {kBeginToken, kFirstWordToken + 9, kFirstWordToken + 10};
+
+Outcome Replay(const std::vector<int32_t>& script, GenerateOptions options = {}, EngineOptions engine_options = {}) {
+  const auto engine = MakeFakeEngine(engine_options);
+  auto session = engine->NewSession();
+  Script chooser(script);
+  Outcome outcome;
+  options.text = [&](std::string_view piece) {
+    EXPECT_FALSE(piece.empty());
+    outcome.pieces.emplace_back(piece);
+    outcome.text += piece;
+    return true;
+  };
+  auto result = Generate(*engine, **session, kPrompt, chooser, options);
+  EXPECT_TRUE(result.ok()) << result.status().ToString();
+  outcome.result = std::move(result).value();
+  return outcome;
+}
+
+std::vector<int32_t> Words(const std::vector<std::string>& words) {
+  std::vector<int32_t> ids;
+  for (const std::string& word : words) ids.push_back(WordToken(word));
+  return ids;
+}
+
+std::vector<int32_t> Bytes(const std::string& bytes) {
+  std::vector<int32_t> ids;
+  for (char c : bytes) ids.push_back(ByteToken(static_cast<uint8_t>(c)));
+  return ids;
+}
+
+TEST(Generate, EndsWhereTheModelEnds) {
+  const Outcome o = Replay(Words({"one", " tail"}));
+  EXPECT_EQ(o.text, "one tail");
+  EXPECT_EQ(o.result.finish, Finish::kEnd);
+  EXPECT_EQ(o.result.end_token, kEndToken);
+  EXPECT_EQ(o.result.tokens, Words({"one", " tail"}));
+  EXPECT_EQ(o.result.prompt_tokens, 3u);
+}
+
+// Each choice sees the logits after everything before it, and the chooser knows prompt and text.
+TEST(Generate, TheModelReadsWhatWasChosen) {
+  const auto engine = MakeFakeEngine();
+  auto session = engine->NewSession();
+  const auto words = Words({"one", "two", "three"});
+  Script chooser(words);
+  std::vector<int32_t> tokens;
+  GenerateOptions options;
+  options.token = [&](int32_t id) { tokens.push_back(id); };
+  ASSERT_TRUE(Generate(*engine, **session, kPrompt, chooser, options).ok());
+  std::vector<int32_t> sequence = kPrompt;
+  ASSERT_EQ(chooser.seen.size(), 4u);
+  for (size_t i = 0; i <= words.size(); ++i) {
+    EXPECT_EQ(chooser.seen[i], FakeLogits(sequence)) << i;
+    if (i < words.size()) sequence.push_back(words[i]);
+  }
+  EXPECT_EQ(chooser.accepted, sequence);
+  EXPECT_EQ(tokens, words);
+  EXPECT_EQ((*session)->length(), 6);
+}
+
+TEST(Generate, LengthAndIgnoreEnd) {
+  GenerateOptions options;
+  options.max_tokens = 2;
+  Outcome o = Replay(Words({"one", "two", "three"}), options);
+  EXPECT_EQ(o.text, "onetwo");
+  EXPECT_EQ(o.result.finish, Finish::kLength);
+  options.max_tokens = 5;
+  options.ignore_end = true;
+  o = Replay(Words({"one"}), options);
+  EXPECT_EQ(o.text, "one") << "the end token has no text";
+  EXPECT_EQ(o.result.tokens.size(), 5u);
+  EXPECT_EQ(o.result.finish, Finish::kLength);
+}
+
+// Known fault 25. The last token needs no slot: nothing reads it any more.
+TEST(Generate, StopsWhenTheContextIsFull) {
+  const Outcome o = Replay(std::vector<int32_t>(50, WordToken("G")), {}, {.n_ctx = 10});
+  EXPECT_EQ(o.result.finish, Finish::kContext);
+  EXPECT_EQ(o.result.tokens.size(), 10 - kPrompt.size() + 1);
+  const Outcome exact = Replay(Words({"one"}), {}, {.n_ctx = 3});
+  EXPECT_EQ(exact.result.finish, Finish::kContext);
+  EXPECT_EQ(exact.text, "one");
+}
+
+TEST(Generate, APromptThatDoesNotFitIsAnError) {
+  const auto engine = MakeFakeEngine({.n_ctx = 2});
+  auto session = engine->NewSession();
+  Script chooser({});
+  const auto result = Generate(*engine, **session, kPrompt, chooser, {});
+  EXPECT_EQ(result.status().code(), Code::kExhausted);
+  EXPECT_THAT(result.status().ToString(), HasSubstr("3 tokens are needed (0 held, 3 new), 2 are allowed"));
+  EXPECT_EQ((*session)->length(), 0);
+  EXPECT_EQ(Generate(*engine, **session, {}, chooser, {}).status().code(), Code::kInvalidArgument);
+  GenerateOptions empty_stop;
+  empty_stop.stop = {""};
+  EXPECT_EQ(Generate(*engine, **session, kPrompt, chooser, empty_stop).status().code(), Code::kInvalidArgument);
+}
+
+// Known fault 1: 4-byte characters split over tokens, in every way.
+TEST(Generate, PiecesAreWholeCharacters) {
+  const std::string cat = "\xF0\x9F\x98\xB8", moon = "\xE6\x9C\x88";
+  Outcome o = Replay(Bytes(cat + "a" + moon));
+  EXPECT_THAT(o.pieces, ElementsAre(cat, "a", moon));
+  o = Replay(Bytes("\xF0\x9F"));
+  EXPECT_EQ(o.text, "\xEF\xBF\xBD") << "a character that never came whole is one U+FFFD at the end";
+  auto script = Bytes("\xE6\x9C");
+  script.push_back(WordToken("G"));
+  EXPECT_EQ(Replay(script).text, "\xEF\xBF\xBDG") << "an ASCII byte after a broken character survives";
+}
+
+TEST(Generate, PiecesAddUpToTheDecodedText) {
+  const auto tokenizer = MakeFakeTokenizer(true);
+  uint32_t state = 1;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<int32_t> ids;
+    std::string utf8 = "\xF0\x9F\x98\xB8\xE6\x9C\x88\xC3\xA9z";
+    for (int i = 0; i < 30; ++i) {
+      state = state * 1664525u + 1013904223u;
+      if (state % 3 == 0) {
+        for (int32_t id : Bytes(utf8.substr(0, 4))) ids.push_back(id);
+      } else {
+        ids.push_back(kFirstWordToken + static_cast<int32_t>((state >> 8) % kWords.size()));
+      }
+    }
+    EXPECT_EQ(Replay(ids).text, tokenizer->Decode(ids, {.show_special = false, .at_start = false}).value());
+  }
+}
+
+// Known fault 2.
+TEST(Generate, AStopStringOverManyTokens) {
+  GenerateOptions options;
+  options.stop = {"DEFGHIJ"};
+  Outcome o = Replay(Words({"DEF", "G", "HI", "J", "X"}), options);
+  EXPECT_EQ(o.text, "");
+  EXPECT_EQ(o.result.finish, Finish::kStop);
+  EXPECT_EQ(o.result.stop_index, 0);
+  EXPECT_EQ(o.result.tokens.size(), 4u);
+  o = Replay(Words({"DEF", "G", "X", "one"}), options);
+  EXPECT_EQ(o.text, "DEFGXone") << "a near miss is given out in full";
+  EXPECT_EQ(o.result.finish, Finish::kEnd);
+  EXPECT_EQ(o.result.stop_index, -1);
+}
+
+TEST(Generate, TextHeldForAStopIsFlushedAtTheEnd) {
+  GenerateOptions options;
+  options.stop = {"DEFGHIJ"};
+  options.max_tokens = 2;
+  const Outcome o = Replay(Words({"DEF", "G", "HI"}), options);
+  EXPECT_EQ(o.text, "DEFG");
+  EXPECT_EQ(o.result.finish, Finish::kLength);
+}
+
+TEST(Generate, AStopInsideATokenCutsItsTail) {
+  GenerateOptions options;
+  options.stop = {"zzz", "b"};
+  const Outcome o = Replay(Words({"one", "abc", "two"}), options);
+  EXPECT_EQ(o.text, "onea");
+  EXPECT_EQ(o.result.stop_index, 1);
+}
+
+TEST(Generate, AStopThatIsACharacterSplitOverTokens) {
+  GenerateOptions options;
+  options.stop = {"\xF0\x9F\x98\xB8"};
+  const Outcome o = Replay(Bytes("a\xF0\x9F\x98\xB8z"), options);
+  EXPECT_EQ(o.text, "a");
+  EXPECT_EQ(o.result.finish, Finish::kStop);
+}
+
+TEST(Generate, CancelBeforeDuringPrefillAndBetweenTokens) {
+  FakePlan* plan = nullptr;
+  const auto engine = MakeFakeEngine({.chunk_tokens = 1}, &plan);
+  auto session = engine->NewSession();
+  std::atomic<bool> cancel{false};
+  GenerateOptions options;
+  options.cancel = &cancel;
+  plan->on_run = [&](std::span<const StepSpan> spans) {
+    cancel = spans[0].first_slot == 1;
+    return Status();
+  };
+  Script during_prefill(Words({"one"}));
+  auto result = Generate(*engine, **session, kPrompt, during_prefill, options);
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  EXPECT_EQ(result->finish, Finish::kCancelled);
+  EXPECT_EQ(result->prompt_tokens, 0u);
+  EXPECT_EQ((*session)->length(), 0);
+
+  plan->on_run = nullptr;
+  cancel = false;
+  std::string text;
+  options.text = [&](std::string_view piece) {
+    text += piece;
+    cancel = text == "onetwo";
+    return true;
+  };
+  Script between(Words({"one", "two", "three"}));
+  result = Generate(*engine, **session, kPrompt, between, options);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->finish, Finish::kCancelled);
+  EXPECT_EQ(text, "onetwo") << "the current token is finished, no other begun";
+  EXPECT_EQ((*session)->length(), 4);
+}
+
+TEST(Generate, ACallbackMaySayNo) {
+  const auto engine = MakeFakeEngine();
+  auto session = engine->NewSession();
+  Script chooser(Words({"one", "two", "three"}));
+  GenerateOptions options;
+  int calls = 0;
+  options.text = [&](std::string_view) { return ++calls < 2; };
+  const auto result = Generate(*engine, **session, kPrompt, chooser, options);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->finish, Finish::kCancelled);
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(result->tokens.size(), 2u);
+}
+
+TEST(Generate, ProgressOfThePrompt) {
+  std::vector<std::pair<size_t, size_t>> seen;
+  GenerateOptions options;
+  options.prefill_progress = [&](size_t done, size_t total) { seen.emplace_back(done, total); };
+  Replay({}, options, {.chunk_tokens = 2});
+  EXPECT_THAT(seen, ElementsAre(std::make_pair(2u, 3u), std::make_pair(3u, 3u)));
+}
+
+class Failing final : public TokenChooser {
+ public:
+  Result<int32_t> Next(std::span<const float>) override { return Status(Code::kInternal, "the logit of token 5 is NaN"); }
+  void Accept(int32_t) override {}
+};
+
+TEST(Generate, AnErrorOfTheChooserIsTheResult) {
+  const auto engine = MakeFakeEngine();
+  auto session = engine->NewSession();
+  Failing chooser;
+  const auto result = Generate(*engine, **session, kPrompt, chooser, {});
+  EXPECT_EQ(result.status().code(), Code::kInternal);
+}
+
+// Known fault 35: one seed, one text, whatever the chunks.
+TEST(Generate, TheSameSeedGivesTheSameTextForAnyChunk) {
+  std::vector<int32_t> first;
+  for (size_t chunk : {1, 2, 512}) {
+    const auto engine = MakeFakeEngine({.chunk_tokens = chunk});
+    auto session = engine->NewSession();
+    auto sampler = Sampler::Create({.repeat_penalty = 1.2f, .seed = 11});
+    GenerateOptions options;
+    options.max_tokens = 60;
+    options.ignore_end = true;
+    const auto result = Generate(*engine, **session, kPrompt, sampler.value(), options);
+    ASSERT_TRUE(result.ok());
+    ASSERT_EQ(result->tokens.size(), 60u);
+    if (first.empty()) first = result->tokens;
+    EXPECT_EQ(result->tokens, first) << "chunk " << chunk;
+  }
+}
+
+TEST(FinishName, HasAWordForEach) {
+  EXPECT_STREQ(FinishName(Finish::kEnd), "end");
+  EXPECT_STREQ(FinishName(Finish::kStop), "stop");
+  EXPECT_STREQ(FinishName(Finish::kLength), "length");
+  EXPECT_STREQ(FinishName(Finish::kContext), "context");
+  EXPECT_STREQ(FinishName(Finish::kCancelled), "cancelled");
+}
+
+}  // namespace
+}  // namespace moonlit
