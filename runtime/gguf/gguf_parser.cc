@@ -94,10 +94,12 @@ Status GgufParser::TakeName(const char* field, Text* name) {
 
 Status GgufParser::CheckCount(uint64_t count, uint64_t limit, uint64_t least_bytes, const char* field,
                               uint64_t offset) {
-  const uint64_t fits = std::min(limit, (file_.file_bytes_ - position_) / least_bytes);
+  const uint64_t left = file_.file_bytes_ - position_;
+  const uint64_t fits = std::min(limit, left / least_bytes);
   if (count <= fits) return Status();
-  return Corrupt(field, offset, "expected at most %" PRIu64 " (%" PRIu64 " bytes of the file are left), found %" PRIu64,
-                 fits, file_.file_bytes_ - position_, count);
+  return Corrupt(field, offset,
+                 "expected at most %" PRIu64 " (%" PRIu64 " of the file's %" PRIu64 " bytes are left), found %" PRIu64,
+                 fits, left, file_.file_bytes_, count);
 }
 
 Status GgufParser::ParsePreamble() {
