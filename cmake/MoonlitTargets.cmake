@@ -108,6 +108,8 @@ function(moonlit_kernels room)
         # Highway distrusts its emulated vectors under GCC, whose vectorizer mistakes them (GCC bug 106322); without the
         # vectorizer they are right, and unlike its one-lane target they have every operation.
         list(APPEND flags -DHWY_BROKEN_EMU128=0 -fno-tree-vectorize -fno-tree-slp-vectorize)
+        # Emulated vectors are loops; inlining all of them into a kernel takes a compiler minutes and gains a test nothing.
+        list(APPEND flags -fno-inline-functions -fno-inline-small-functions)
       endif()
       target_compile_options(${object} PRIVATE ${flags})
       target_compile_definitions(${object} PRIVATE MOONLIT_NS=${variant} hwy=hwy_${variant})
