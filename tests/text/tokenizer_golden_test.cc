@@ -22,11 +22,15 @@ const nlohmann::json& Golden() {
   return golden;
 }
 
-Ids Expected(const nlohmann::json& one, const std::string& key, size_t text) {
-  const std::string hf = key + "_hf";
+// ids is a list by text; ids_special (left out where equal to ids), ids_hf and ids_special_hf are maps by number of the
+// text.
+Ids Expected(const nlohmann::json& one, bool special, size_t text) {
   const std::string number = std::to_string(text);
+  const std::string key = special ? "ids_special" : "ids";
+  const std::string hf = key + "_hf";
   if (one.contains(hf) && one[hf].contains(number)) return one[hf][number].get<Ids>();
-  return one[key][text].get<Ids>();
+  if (special && one[key].contains(number)) return one[key][number].get<Ids>();
+  return one["ids"][text].get<Ids>();
 }
 
 TEST(TokenizerGolden, EveryVocabularyAndPreTokenizer) {
@@ -40,9 +44,9 @@ TEST(TokenizerGolden, EveryVocabularyAndPreTokenizer) {
     for (size_t i = 0; i < texts.size(); ++i) {
       const std::string text = FromHex(texts[i]);
       SCOPED_TRACE("text " + std::to_string(i) + ": " + text);
-      EXPECT_EQ(tokenizer.value()->Encode(text, {}).value(), Expected(one, "ids", i));
+      EXPECT_EQ(tokenizer.value()->Encode(text, {}).value(), Expected(one, false, i));
       EXPECT_EQ(tokenizer.value()->Encode(text, {.add_special = true, .parse_special = true}).value(),
-                Expected(one, "ids_special", i));
+                Expected(one, true, i));
     }
   }
 }
