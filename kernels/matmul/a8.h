@@ -6,6 +6,7 @@
 //   q[i]         = round to nearest, ties to even, of x[i] * (127 / max|x|)      int8 in [-127, 127]
 //   sum16[2g+h]  = sum of q over the h-th half (16 values) of group g            int16, |sum| <= 2032
 //
+// A group whose maximum is below 2^-119 counts as zeros, so that the scale is a normal number and 127 / max|x| finite.
 // A group with an inf or a NaN gets scale NaN and q 0, so its outputs are NaN instead of plausible numbers.
 // One scale per 32 and not per 256: beside outlier channels a coarse scale costs too much (docs/design.md).
 #pragma once
@@ -16,6 +17,7 @@
 namespace moonlit {
 
 inline constexpr size_t kA8Group = 32;
+inline constexpr float kA8Smallest = 0x1p-119f;
 
 // Rows of quantized activations; does not own. Strides are in elements of the pointer beside them.
 struct A8View {

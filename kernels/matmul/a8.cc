@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/matmul/a8.h"
+
+#include "kernels/base/round.h"
+
+namespace moonlit {
+
+namespace {
+constexpr size_t kAlign = 64;
+
+struct Strides {
+  size_t q, scale, sum;
+};
+
+Strides StridesOf(size_t k) {
+  const size_t groups = CeilDiv(k, kA8Group);
+  return {RoundUp(k, kAlign), RoundUp(groups, kAlign / sizeof(float)), RoundUp(2 * groups, kAlign / sizeof(int16_t))};
+}
+}  // namespace
+
+size_t A8Bytes(size_t rows, size_t k) {
+  const Strides s = StridesOf(k);
+  return rows * (s.q + s.scale * sizeof(float) + s.sum * sizeof(int16_t));
+}
+
+A8View MakeA8View(void* memory, size_t rows, size_t k) {
+  const Strides s = StridesOf(k);
+  auto* bytes = static_cast<uint8_t*>(memory);
+  A8View view;
+  view.q = reinterpret_cast<int8_t*>(bytes);
+  view.scale = reinterpret_cast<float*>(bytes + rows * s.q);
+  view.sum16 = reinterpret_cast<int16_t*>(bytes + rows * (s.q + s.scale * sizeof(float)));
+  view.q_stride = s.q;
+  view.scale_stride = s.scale;
+  view.sum_stride = s.sum;
+  return view;
+}
+
+}  // namespace moonlit

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the objects of one variant give to the table (matmul.cc): one kernel a format, and the quantizer of activations.
+#pragma once
+
+#include "kernels/matmul/matmul.h"
+#include "kernels/simd/dot-inl.h"
+#include "kernels/simd/unroll-inl.h"
+
+namespace moonlit {
+namespace MOONLIT_NS {
+
+#define MOONLIT_FORMAT(enumerator, name, stem, gguf_type, block_values, block_bytes) extern const ProductKernel kProduct_##stem;
+#include "kernels/quant/formats.inc"
+#undef MOONLIT_FORMAT
+
+void QuantizeA8(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out);
+
+// Addresses only: nothing of a variant may run before main, on a CPU that may not have its instructions.
+extern const ProductKernel* const kProducts[];
+
+}  // namespace MOONLIT_NS
+}  // namespace moonlit

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Floats -> A8 (a8.h). Every variant gives the same bits: the maximum is exact, the two divisions are scalar IEEE ones (NEON
+// on ARMv7 has none), the product is one rounding, and rounding to nearest even is done by adding 1.5 * 2^23, which needs no
+// rounding instruction. Vectors are only used where their width can't be seen.
+#include "kernels/matmul/products-inl.h"
+
+namespace moonlit {
+namespace MOONLIT_NS {
+namespace {
+
+// Bits of |x|: as integers they are ordered like the magnitudes, with inf and NaN above all finite ones.
+HWY_INLINE int32_t LargestMagnitudeBits(const float* x) {
+  const DI32 di32;
+  const VI32 magnitude = hn::Set(di32, 0x7FFFFFFF);
+  VI32 largest = hn::Zero(di32);
+  Unroll<kA8Group / kLanes>([&](auto i) MOONLIT_INLINE_LAMBDA {
+    const VI32 bits = hn::BitCast(di32, hn::LoadU(DF32(), x + i * kLanes));
+    largest = hn::Max(largest, hn::And(bits, magnitude));
+  });
+  return hn::ReduceMax(di32, largest);
+}
+
+// One group of 32 values.
+HWY_INLINE void QuantizeGroup(const float* x, int8_t* q, float* scale, int16_t* sums) {
+  constexpr int32_t kInfBits = 0x7F800000;
+  constexpr int32_t kTinyBits = (127 - 119) << 23;  // of kA8Smallest
+  const DF32 df;
+  const DI32 di32;
+  const int32_t largest_bits = LargestMagnitudeBits(x);
+  if (largest_bits < kTinyBits || largest_bits >= kInfBits) {
+    const uint32_t nan_bits = 0x7FC00000u;
+    memset(q, 0, kA8Group);
+    sums[0] = sums[1] = 0;
+    *scale = 0.0f;
+    if (largest_bits >= kInfBits) memcpy(scale, &nan_bits, sizeof(nan_bits));
+    return;
+  }
+  float largest;
+  memcpy(&largest, &largest_bits, sizeof(largest));
+  *scale = largest / 127.0f;
+  const VF32 inverse = hn::Set(df, 127.0f / largest);
+  const VF32 magic = hn::Set(df, 12582912.0f);
+  constexpr size_t kHalfVectors = kA8Group / 2 / kLanes;
+  Unroll<2>([&](auto half) MOONLIT_INLINE_LAMBDA {
+    VI32 sum = hn::Zero(di32);
+    Unroll<kHalfVectors>([&](auto i) MOONLIT_INLINE_LAMBDA {
+      const size_t at = half * kA8Group / 2 + i * kLanes;
+      const VF32 shifted = hn::Add(hn::Mul(hn::LoadU(df, x + at), inverse), magic);
+      const VI32 rounded = hn::Sub(hn::BitCast(di32, shifted), hn::Set(di32, 0x4B400000));
+      sum = hn::Add(sum, rounded);
+      hn::StoreU(hn::TruncateTo(hn::Rebind<uint8_t, DI32>(), hn::BitCast(DU32(), rounded)),
+                 hn::Rebind<uint8_t, DI32>(), reinterpret_cast<uint8_t*>(q + at));
+    });
+    sums[half] = static_cast<int16_t>(hn::ReduceSum(di32, sum));
+  });
+}
+
+void QuantizeRows(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out) {
+  const size_t whole = k / kA8Group;
+  for (size_t r = 0; r < rows; ++r) {
+    const float* row = x + r * x_stride;
+    int8_t* q = out.q + r * out.q_stride;
+    float* scale = out.scale + r * out.scale_stride;
+    int16_t* sums = out.sum16 + r * out.sum_stride;
+    for (size_t g = 0; g < whole; ++g) QuantizeGroup(row + g * kA8Group, q + g * kA8Group, scale + g, sums + 2 * g);
+    if (k % kA8Group != 0) {
+      float last[kA8Group] = {};
+      memcpy(last, row + whole * kA8Group, k % kA8Group * sizeof(float));
+      QuantizeGroup(last, q + whole * kA8Group, scale + whole, sums + 2 * whole);
+    }
+  }
+}
+
+}  // namespace
+
+void QuantizeA8(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out) {
+  QuantizeRows(x, x_stride, rows, k, out);
+}
+
+}  // namespace MOONLIT_NS
+}  // namespace moonlit

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scalar products straight from file-format bytes: the judge of the packed kernels. Integer sums are int64, floats follow
+// the contract's order (matmul.h), so a kernel must give the same bits. Slow, obvious, baseline code.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/matmul/a8.h"
+#include "kernels/quant/format.h"
+
+namespace moonlit {
+
+// What a block's bytes say, as numbers: value i = scale[i / group] * code[i] - min[i / group].
+struct BlockCodes {
+  static constexpr size_t kMaxValues = 256;
+  size_t values;   // of the block
+  size_t group;    // values that share a scale: 32 or 16
+  bool has_min;
+  int code[kMaxValues];
+  float scale[16];
+  float min[16];
+};
+
+// REQUIRES: a block format (block_values > 1).
+void DecodeBlock(Format format, const uint8_t* block, BlockCodes* codes);
+
+struct ReferenceProduct {
+  Format format;
+  const uint8_t* weights;   // [n] rows in file format, row_stride bytes apart
+  size_t row_stride;
+  size_t n, k;
+};
+
+// out[n] for one row of activations. `fused`: whether the variant's MulAdd rounds once (all but x86_ssse3 and scalar).
+void ReferenceA8(const ReferenceProduct& product, const A8View& a8, size_t row, bool fused, float* out);
+// The same with float activations on dequantized weights, k ascending: what multiply_exact and the plain formats give.
+void ReferenceFloat(const ReferenceProduct& product, const float* x, bool fused, float* out);
+// In float64 on the same dequantized values, for error bounds.
+void ReferenceA8Double(const ReferenceProduct& product, const A8View& a8, size_t row, double* out);
+void ReferenceDouble(const ReferenceProduct& product, const float* x, double* out);
+
+// The definition in a8.h, one row.
+void ReferenceQuantizeA8(const float* x, size_t k, int8_t* q, float* scale, int16_t* sum16);
+
+}  // namespace moonlit

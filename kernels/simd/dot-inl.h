@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Byte dot products by the best instruction that a variant has. This is the one place outside kernels/cpu where intrinsics
+// may appear: everything else is written in Highway.
+//
+// A step is four consecutive k of one activation row (4 int8, the same for all lanes) against a vector of weights that holds
+// four bytes of one output in each 32-bit lane. Eight steps are a block of 32 k. All results are exact in int32.
+//
+//   VI32 sum = DotUnsigned<15, 0, 8>(a, w, init);   // w[s] lane n: weights 4s .. 4s+3 of output n, each in 0 .. 15
+//
+//   variant            instruction           what is summed in 16 bits
+//   AVX-512 VNNI       vpdpbusd zmm          nothing
+//   AVX-VNNI           vpdpbusd ymm (VEX)    nothing
+//   AVX2, SSSE3, ...   pmaddubsw, pmaddwd    as many steps as cannot saturate, from the weights' bound
+//   NEON dotprod       sdot by lane          nothing
+//   NEON               smull, smlal, sadalp  as many steps as cannot wrap, from the weights' bound
+//   others             plain loops           nothing
+//
+// Activations are in -127 .. 127 (A8), never -128: pmaddubsw with moved signs needs it.
+#pragma once
+
+#include "kernels/cpu/variant-inl.h"
+#include "kernels/simd/unroll-inl.h"
+
+#if MOONLIT_HAS_VPDPBUSD512 || MOONLIT_HAS_VPDPBUSD256
+#include <immintrin.h>
+#endif
+#if HWY_TARGET_IS_NEON
+#include <arm_neon.h>
+#endif
+
+namespace moonlit {
+namespace MOONLIT_NS {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF32 = hn::ScalableTag<float>;
+using DI32 = hn::RebindToSigned<DF32>;
+using DU32 = hn::RebindToUnsigned<DF32>;
+using DI16 = hn::Repartition<int16_t, DF32>;
+using DU16 = hn::Repartition<uint16_t, DF32>;
+using DI8 = hn::Repartition<int8_t, DF32>;
+using DU8 = hn::Repartition<uint8_t, DF32>;
+using VF32 = hn::Vec<DF32>;
+using VI32 = hn::Vec<DI32>;
+using VU32 = hn::Vec<DU32>;
+using VI16 = hn::Vec<DI16>;
+using VI8 = hn::Vec<DI8>;
+using VU8 = hn::Vec<DU8>;
+
+// 32-bit lanes of a vector: outputs that one instruction serves.
+constexpr size_t kLanes = HWY_LANES(float);
+
+// vpdpbusd multiplies unsigned by signed bytes, so signed weights are given to it with 128 added (and the product corrected
+// by the activations' sum); every other instruction takes them as they are.
+#if MOONLIT_HAS_VPDPBUSD512 || (MOONLIT_HAS_VPDPBUSD256 && HWY_MAX_BYTES == 32)
+constexpr bool kBiasSignedWeights = true;
+#else
+constexpr bool kBiasSignedWeights = false;
+#endif
+
+HWY_INLINE int32_t LoadFour(const void* bytes) {
+  int32_t value;
+  memcpy(&value, bytes, sizeof(value));
+  return value;
+}
+
+#if HWY_TARGET_IS_NEON
+
+// All lanes: s[0] + s[1].
+HWY_INLINE VI32 SumOfTwo(const int16_t* s) { return VI32(vpaddlq_s16(vreinterpretq_s16_s32(vdupq_n_s32(LoadFour(s))))); }
+// All lanes: (s[0] + s[1]) * kFactor.
+template <int kFactor>
+HWY_INLINE VI32 SumOfTwoTimes(const int16_t* s) {
+  return VI32(vmulq_n_s32(SumOfTwo(s).raw, kFactor));
+}
+// All lanes: s[kWhich] * kFactor.
+template <int kFactor, size_t kWhich>
+HWY_INLINE VI32 OneOfTwoTimes(const int16_t* s) {
+  return VI32(vmull_s16(vld1_dup_s16(s + kWhich), vdup_n_s16(kFactor)));
+}
+
+#else
+
+constexpr int32_t PairOfInt16(int low, int high) {
+  return static_cast<int32_t>((static_cast<uint32_t>(high) << 16) | (static_cast<uint32_t>(low) & 0xFFFFu));
+}
+template <int kLow, int kHigh>
+HWY_INLINE VI32 WeightedSumOfTwo(const int16_t* s) {
+  const DI32 di32;
+  const VI16 pair = hn::BitCast(DI16(), hn::Set(di32, LoadFour(s)));
+  return hn::WidenMulPairwiseAdd(di32, pair, hn::BitCast(DI16(), hn::Set(di32, PairOfInt16(kLow, kHigh))));
+}
+HWY_INLINE VI32 SumOfTwo(const int16_t* s) { return WeightedSumOfTwo<1, 1>(s); }
+template <int kFactor>
+HWY_INLINE VI32 SumOfTwoTimes(const int16_t* s) {
+  return WeightedSumOfTwo<kFactor, kFactor>(s);
+}
+template <int kFactor, size_t kWhich>
+HWY_INLINE VI32 OneOfTwoTimes(const int16_t* s) {
+  return kWhich == 0 ? WeightedSumOfTwo<kFactor, 0>(s) : WeightedSumOfTwo<0, kFactor>(s);
+}
+
+#endif
+
+// Steps whose products of weights bounded by kBound fit one int16 lane that receives kPerStep of them a step.
+constexpr size_t StepsInInt16(int bound, int per_step) {
+  return static_cast<size_t>(32767 / (bound * 127 * per_step));
+}
+
+#if MOONLIT_HAS_VPDPBUSD512 || (MOONLIT_HAS_VPDPBUSD256 && HWY_MAX_BYTES == 32)
+
+HWY_INLINE VI32 Dpbusd(VI32 sum, VU8 w, VI32 a) {
+#if MOONLIT_HAS_VPDPBUSD512
+  return VI32{_mm512_dpbusd_epi32(sum.raw, w.raw, a.raw)};
+#elif defined(__AVXVNNI__)
+  return VI32{_mm256_dpbusd_avx_epi32(sum.raw, w.raw, a.raw)};
+#else
+  return VI32{_mm256_dpbusd_epi32(sum.raw, w.raw, a.raw)};
+#endif
+}
+
+// `w` in 0 .. kBound; steps kFirst .. kFirst + kSteps - 1; `a` points to step 0.
+template <int kBound, size_t kFirst, size_t kSteps>
+HWY_INLINE VI32 DotUnsigned(const int8_t* HWY_RESTRICT a, const VU8 (&w)[8], VI32 sum) {
+  static_assert(kBound <= 255, "a byte");
+  Unroll<kSteps>([&](auto i) MOONLIT_INLINE_LAMBDA {
+    constexpr size_t s = kFirst + decltype(i)::value;
+    sum = Dpbusd(sum, w[s], hn::Set(DI32(), LoadFour(a + 4 * s)));
+  });
+  return sum;
+}
+
+#elif HWY_TARGET_IS_NEON && MOONLIT_HAS_SDOT
+
+template <size_t kFirst, size_t kSteps>
+HWY_INLINE VI32 DotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 sum) {
+  static_assert(kSteps % 4 == 0, "four steps share one load of activations");
+  int32x4_t s = sum.raw;
+  Unroll<kSteps / 4>([&](auto q) MOONLIT_INLINE_LAMBDA {
+    constexpr size_t base = kFirst + 4 * decltype(q)::value;
+    const int8x16_t four = vld1q_s8(a + 4 * base);
+    s = vdotq_laneq_s32(s, w[base + 0].raw, four, 0);
+    s = vdotq_laneq_s32(s, w[base + 1].raw, four, 1);
+    s = vdotq_laneq_s32(s, w[base + 2].raw, four, 2);
+    s = vdotq_laneq_s32(s, w[base + 3].raw, four, 3);
+  });
+  return VI32(s);
+}
+
+#elif HWY_TARGET_IS_NEON
+
+HWY_INLINE int32x4_t PairSums(int32x4_t low, int32x4_t high) {
+#if HWY_ARCH_ARM_A64
+  return vpaddq_s32(low, high);
+#else
+  return vcombine_s32(vpadd_s32(vget_low_s32(low), vget_high_s32(low)), vpadd_s32(vget_low_s32(high), vget_high_s32(high)));
+#endif
+}
+
+// Each int16 lane takes one product a step; after kRun steps the lanes are widened, so nothing wraps.
+template <int kBound, size_t kFirst, size_t kSteps>
+HWY_INLINE VI32 DotWidening(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 sum) {
+  constexpr size_t kMost = StepsInInt16(kBound, 1);
+  constexpr size_t kRun = kMost < kSteps ? kMost : kSteps;
+  static_assert(kRun >= 1 && kSteps % kRun == 0, "runs must tile the steps");
+  int32x4_t low = vdupq_n_s32(0), high = vdupq_n_s32(0);
+  Unroll<kSteps / kRun>([&](auto run) MOONLIT_INLINE_LAMBDA {
+    constexpr size_t base = kFirst + kRun * decltype(run)::value;
+    int8x8_t four = vreinterpret_s8_s32(vdup_n_s32(LoadFour(a + 4 * base)));
+    int16x8_t low16 = vmull_s8(vget_low_s8(w[base].raw), four);
+    int16x8_t high16 = vmull_s8(vget_high_s8(w[base].raw), four);
+    Unroll<kRun - 1>([&](auto i) MOONLIT_INLINE_LAMBDA {
+      constexpr size_t s = base + 1 + decltype(i)::value;
+      const int8x8_t next = vreinterpret_s8_s32(vdup_n_s32(LoadFour(a + 4 * s)));
+      low16 = vmlal_s8(low16, vget_low_s8(w[s].raw), next);
+      high16 = vmlal_s8(high16, vget_high_s8(w[s].raw), next);
+    });
+    if constexpr (decltype(run)::value == 0) {
+      low = vpaddlq_s16(low16);
+      high = vpaddlq_s16(high16);
+    } else {
+      low = vpadalq_s16(low, low16);
+      high = vpadalq_s16(high, high16);
+    }
+  });
+  return VI32(vaddq_s32(sum.raw, PairSums(low, high)));
+}
+
+template <size_t kFirst, size_t kSteps>
+HWY_INLINE VI32 DotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 sum) {
+  return DotWidening<128, kFirst, kSteps>(a, w, sum);
+}
+
+#elif HWY_TARGET <= HWY_SSSE3 && HWY_ARCH_X86
+
+// Each int16 lane takes two products a step.
+template <int kBound, size_t kFirst, size_t kSteps>
+HWY_INLINE VI32 DotUnsigned(const int8_t* HWY_RESTRICT a, const VU8 (&w)[8], VI32 sum) {
+  constexpr size_t kMost = StepsInInt16(kBound, 2);
+  constexpr size_t kRun = kMost < kSteps ? kMost : kSteps;
+  static_assert(kRun >= 1 && kSteps % kRun == 0, "runs must tile the steps");
+  const DI16 di16;
+  const DI32 di32;
+  const VI16 ones = hn::Set(di16, 1);
+  Unroll<kSteps / kRun>([&](auto run) MOONLIT_INLINE_LAMBDA {
+    constexpr size_t base = kFirst + kRun * decltype(run)::value;
+    VI16 sum16 = hn::SatWidenMulPairwiseAdd(di16, w[base], hn::BitCast(DI8(), hn::Set(di32, LoadFour(a + 4 * base))));
+    Unroll<kRun - 1>([&](auto i) MOONLIT_INLINE_LAMBDA {
+      constexpr size_t s = base + 1 + decltype(i)::value;
+      const VI8 four = hn::BitCast(DI8(), hn::Set(di32, LoadFour(a + 4 * s)));
+      sum16 = hn::Add(sum16, hn::SatWidenMulPairwiseAdd(di16, w[s], four));
+    });
+    sum = hn::Add(sum, hn::WidenMulPairwiseAdd(di32, sum16, ones));
+  });
+  return sum;
+}
+
+// Signs are moved from the weights to the activations: |w| <= 128 and |a| <= 127, so two products stay below 32767.
+template <size_t kFirst, size_t kSteps>
+HWY_INLINE VI32 DotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 sum) {
+  const DI16 di16;
+  const DI32 di32;
+  const VI16 ones = hn::Set(di16, 1);
+  Unroll<kSteps>([&](auto i) MOONLIT_INLINE_LAMBDA {
+    constexpr size_t s = kFirst + decltype(i)::value;
+    const VI8 four = hn::BitCast(DI8(), hn::Set(di32, LoadFour(a + 4 * s)));
+    const VU8 magnitude = hn::BitCast(DU8(), hn::Abs(w[s]));
+    const VI8 moved = hn::IfNegativeThenNegOrUndefIfZero(w[s], four);
+    sum = hn::Add(sum, hn::WidenMulPairwiseAdd(di32, hn::SatWidenMulPairwiseAdd(di16, magnitude, moved), ones));
+  });
+  return sum;
+}
+
+#else
+
+template <size_t kFirst, size_t kSteps>
+HWY_INLINE VI32 DotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 sum) {
+  HWY_ALIGN int32_t sums[kLanes];
+  HWY_ALIGN int8_t weights[4 * kLanes];
+  hn::Store(sum, DI32(), sums);
+  for (size_t s = kFirst; s < kFirst + kSteps; ++s) {
+    hn::Store(w[s], DI8(), weights);
+    for (size_t i = 0; i < 4 * kLanes; ++i) {
+      sums[i / 4] += static_cast<int32_t>(weights[i]) * a[4 * s + i % 4];
+    }
+  }
+  return hn::Load(DI32(), sums);
+}
+
+#endif
+
+// What the variant's instruction does not have itself: bytes of up to 127 are the same signed and unsigned.
+#if MOONLIT_HAS_VPDPBUSD512 || (MOONLIT_HAS_VPDPBUSD256 && HWY_MAX_BYTES == 32)
+#elif HWY_TARGET_IS_NEON && !MOONLIT_HAS_SDOT
+template <int kBound, size_t kFirst, size_t kSteps>
+HWY_INLINE VI32 DotUnsigned(const int8_t* HWY_RESTRICT a, const VU8 (&w)[8], VI32 sum) {
+  static_assert(kBound <= 127, "must be equal as a signed byte");
+  VI8 s[8];
+  Unroll<kSteps>([&](auto i) MOONLIT_INLINE_LAMBDA { s[kFirst + i] = hn::BitCast(DI8(), w[kFirst + i]); });
+  return DotWidening<kBound, kFirst, kSteps>(a, s, sum);
+}
+#elif HWY_TARGET <= HWY_SSSE3 && HWY_ARCH_X86
+#else
+template <int kBound, size_t kFirst, size_t kSteps>
+HWY_INLINE VI32 DotUnsigned(const int8_t* HWY_RESTRICT a, const VU8 (&w)[8], VI32 sum) {
+  static_assert(kBound <= 127, "must be equal as a signed byte");
+  VI8 s[8];
+  Unroll<kSteps>([&](auto i) MOONLIT_INLINE_LAMBDA { s[kFirst + i] = hn::BitCast(DI8(), w[kFirst + i]); });
+  return DotSigned<kFirst, kSteps>(a, s, sum);
+}
+#endif
+
+}  // namespace
+}  // namespace MOONLIT_NS
+}  // namespace moonlit
