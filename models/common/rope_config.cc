@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/common/rope_config.h"
 
-#include <cmath>
-
 namespace moonlit {
 
 RopeSpec ReadRopeSpec(ConfigReader& reader, size_t key_dim, size_t n_ctx_train) {
@@ -12,7 +10,7 @@ RopeSpec ReadRopeSpec(ConfigReader& reader, size_t key_dim, size_t n_ctx_train) 
     reader.Fail(Errorf(Code::kCorrupt, "%srope.dimension_count is %zu: expected an even number", reader.prefix().c_str(),
                        spec.dims));
   }
-  spec.base = reader.Number("rope.freq_base", 1.0, 1e15, 10000.0);
+  spec.base = reader.Number("rope.freq_base", 1.001, 1e15, 10000.0);
   // Without a type, a factor means linear scaling; rope.scale_linear is that factor's old name.
   const std::string type = reader.Text("rope.scaling.type", "linear");
   const char* factor_key = reader.Has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
@@ -21,7 +19,7 @@ RopeSpec ReadRopeSpec(ConfigReader& reader, size_t key_dim, size_t n_ctx_train) 
   if (type == "none" || factor == 1.0) return spec;
   spec.factor = factor;
   if (type == "linear") {
-    spec.scaling = RopeScaling::kLinear;
+    spec.method = RopeMethod::kLinear;
     return spec;
   }
   if (type != "yarn") {
@@ -29,14 +27,13 @@ RopeSpec ReadRopeSpec(ConfigReader& reader, size_t key_dim, size_t n_ctx_train) 
                        reader.prefix().c_str(), type.c_str()));
     return spec;
   }
-  // Peng et al. 2023, arXiv:2309.00071. The magnitude 0.1 ln(factor) + 1 is their equation 22's square root, on q and k each.
-  spec.scaling = RopeScaling::kYarn;
+  // Peng et al. 2023, arXiv:2309.00071. The temperature 0.1 ln(factor) + 1 is kernels/rope's part.
+  spec.method = RopeMethod::kYarn;
   spec.original_context =
       static_cast<double>(reader.Count("rope.scaling.original_context_length", 1, INT32_MAX, n_ctx_train));
   spec.beta_fast = reader.Number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0);
   spec.beta_slow = reader.Number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0);
-  const double attention_factor = reader.Number("rope.scaling.attn_factor", 1e-3, 1e3, 1.0);
-  spec.magnitude = attention_factor * (0.1 * std::log(factor) + 1.0);
+  spec.magnitude = reader.Number("rope.scaling.attn_factor", 1e-3, 1e3, 1.0);
   return spec;
 }
 

@@ -48,17 +48,17 @@ enum class RopePairs : uint8_t {
   kHalves,      // (i, i + dims / 2): "neox", qwen
 };
 
-enum class RopeScaling : uint8_t { kNone, kLinear, kYarn };
+enum class RopeMethod : uint8_t { kNone, kLinear, kYarn };
 
 struct RopeSpec {
   RopePairs pairs = RopePairs::kNone;
   size_t dims = 0;                    // elements of a head that turn: even, at most key_dim; the rest passes through
   double base = 10000.0;
-  RopeScaling scaling = RopeScaling::kNone;
+  RopeMethod method = RopeMethod::kNone;
   double factor = 1.0;                // kLinear, kYarn: how many times longer than the trained context
   double original_context = 0;        // kYarn
   double beta_fast = 32, beta_slow = 1;  // kYarn: rotations over the original context that bound the ramp
-  double magnitude = 1.0;             // multiplies cos and sin
+  double magnitude = 1.0;             // multiplies cos and sin, beside YaRN's own temperature
   WeightId divisors = kNoWeight;      // [dims / 2] divisors of the frequencies (Llama 3's rope_freqs), or kNoWeight
   bool operator==(const RopeSpec&) const = default;
 };
@@ -126,7 +126,8 @@ class Graph {
   ValueId RmsNorm(ValueId x, WeightId weight, float eps);               // x / sqrt(mean(x^2) + eps) * weight
   ValueId Linear(ValueId x, WeightId matrix, WeightId bias = kNoWeight);  // x W^T + b
   // q [tokens, heads * key_dim], k [tokens, kv_heads * key_dim], v [tokens, kv_heads * value_dim] -> [tokens, heads * value_dim].
-  // Head norms, RoPE and the cache write are part of the op: keys enter the cache rotated.
+  // Head norms, RoPE and the cache write are part of the op: keys enter the cache rotated. They happen in place, so q and k may
+  // have no other reader.
   ValueId Attention(ValueId q, ValueId k, ValueId v, const AttentionSpec& spec);
   ValueId Add(ValueId a, ValueId b);
   ValueId Gate(ValueId gate, ValueId up, GateKind kind);                // silu(gate) * up (Shazeer 2020, arXiv:2002.05202)

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/exec/arena.h"
+
+#include <algorithm>
+
+#include "runtime/exec/stage.h"
+#include "runtime/graph/memory_plan.h"
+
+namespace moonlit {
+namespace {
+
+constexpr size_t kFloatsPerLine = 16;
+constexpr uint32_t kNever = UINT32_MAX;
+
+struct Lifetime {
+  uint32_t first = kNever, last = 0;
+  void Touch(size_t stage) {
+    first = std::min(first, static_cast<uint32_t>(stage));
+    last = std::max(last, static_cast<uint32_t>(stage));
+  }
+  bool used() const { return first != kNever; }
+};
+
+class ArenaLayout {
+ public:
+  ArenaLayout(const FusedGraph& fused, Bindings& bindings)
+      : fused_(fused), b_(bindings), floats_(bindings.graph->values().size()), normed_(floats_.size()), a8_(floats_.size()),
+        activated_from_(floats_.size(), kNoValue) {
+    b_.values.assign(floats_.size(), {});
+    b_.inputs.assign(floats_.size(), {});
+  }
+
+  Result<Buffer> Run(size_t scratch_bytes) {
+    ChooseForms();
+    for (size_t s = 0; s < fused_.stages.size(); ++s) TouchStage(fused_.stages[s], s);
+    return Place(scratch_bytes);
+  }
+
+ private:
+  size_t Width(ValueId v) const { return b_.graph->values()[v].width; }
+  bool ReadsA8(WeightId w) const { return moonlit::ReadsA8(b_.weights->matrix(w), b_.options->exact); }
+
+  void Want(ProductInput& input, WeightId weight, size_t width) {
+    input.width = width;
+    (ReadsA8(weight) ? input.wants_a8 : input.wants_floats) = true;
+  }
+
+  void ChooseForms() {
+    for (const FusedStage& stage : fused_.stages) {
+      if (stage.kind == StageKind::kProducts || stage.kind == StageKind::kGatedProducts) {
+        for (const ProductPart& part : stage.parts) Want(b_.inputs[stage.input], part.weight, Width(stage.input));
+      } else if (stage.kind == StageKind::kHead) {
+        Want(b_.head_input, stage.parts[0].weight, Width(stage.input));
+      } else if (stage.kind == StageKind::kActivate) {
+        activated_from_[stage.output] = stage.norm == kNoWeight ? stage.input : kNoValue;
+      }
+    }
+  }
+
+  // A gated output that only products of the A8 kind read never exists as floats.
+  bool WrittenAsA8(const FusedStage& gated) const {
+    const ValueId v = gated.output;
+    const ProductInput& input = b_.inputs[v];
+    if (!input.wants_a8 || ReadAsFloats(v)) return false;
+    return GatedOutputIsA8(b_.weights->matrix(gated.parts[0].weight), b_.weights->matrix(gated.parts[1].weight),
+                           b_.options->exact, input.wants_floats);
+  }
+
+  // Whether a stage other than a quantization reads v's floats.
+  bool ReadAsFloats(ValueId v) const {
+    return std::any_of(fused_.stages.begin(), fused_.stages.end(), [&](const FusedStage& stage) {
+      const bool product = stage.kind == StageKind::kProducts || stage.kind == StageKind::kGatedProducts;
+      if (stage.kind == StageKind::kActivate && stage.norm == kNoWeight) return false;
+      if (!product && (stage.input == v || stage.input_b == v || stage.input_c == v)) return true;
+      return std::any_of(stage.parts.begin(), stage.parts.end(), [&](const ProductPart& part) { return part.addend == v; });
+    });
+  }
+
+  void TouchFloats(ValueId v, size_t stage) {
+    if (v != kNoValue) floats_[fused_.storage[v]].Touch(stage);
+  }
+
+  void TouchInput(ValueId v, size_t stage) {
+    const ProductInput& input = b_.inputs[v];
+    if (input.wants_a8) a8_[v].Touch(stage);
+    if (!input.wants_floats) return;
+    if (activated_from_[v] != kNoValue) {
+      TouchFloats(activated_from_[v], stage);
+    } else {
+      normed_[v].Touch(stage);
+    }
+  }
+
+  void TouchStage(const FusedStage& stage, size_t s) {
+    switch (stage.kind) {
+      case StageKind::kActivate:
+        if (!direct_a8_.empty() && direct_a8_[stage.output]) return;
+        TouchFloats(stage.input, s);
+        TouchInput(stage.output, s);
+        return;
+      case StageKind::kProducts:
+      case StageKind::kGatedProducts:
+        TouchInput(stage.input, s);
+        if (stage.kind == StageKind::kGatedProducts && WrittenAsA8(stage)) {
+          direct_a8_.resize(floats_.size(), false);
+          direct_a8_[stage.output] = true;
+          a8_[stage.output].Touch(s);
+          return;
+        }
+        break;
+      default:
+        for (ValueId v : {stage.input, stage.input_b, stage.input_c}) TouchFloats(v, s);
+        break;
+    }
+    TouchFloats(stage.output, s);
+    for (const ProductPart& part : stage.parts) {
+      TouchFloats(part.addend, s);
+      TouchFloats(part.output, s);
+    }
+  }
+
+  // Registers `bytes` for a lifetime; the pointer is set once the offsets are known.
+  template <typename Assign>
+  void Need(size_t bytes, const Lifetime& life, Assign assign) {
+    if (!life.used()) return;
+    needs_.push_back({bytes, life.first, life.last});
+    assigns_.push_back(assign);
+  }
+
+  static size_t Stride(size_t width) { return RoundUp(width, kFloatsPerLine); }
+
+  Result<Buffer> Place(size_t scratch_bytes) {
+    const size_t rows = b_.options->max_rows;
+    for (ValueId v = 0; v < floats_.size(); ++v) {
+      const size_t stride = Stride(Width(v));
+      ProductInput& input = b_.inputs[v];
+      Need(rows * stride * sizeof(float), floats_[v], [this, v, stride](uint8_t* p) {
+        b_.values[v] = {reinterpret_cast<float*>(p), stride};
+      });
+      Need(rows * stride * sizeof(float), normed_[v], [&input, stride](uint8_t* p) {
+        input.floats = {reinterpret_cast<float*>(p), stride};
+      });
+      Need(A8Bytes(rows, input.width), a8_[v], [&input, rows](uint8_t* p) { input.a8 = MakeA8View(p, rows, input.width); });
+    }
+    PlaceHeadAndScratch(scratch_bytes);
+    const MemoryPlan plan = PlanMemory(needs_);
+    MOONLIT_ASSIGN_OR_RETURN(Buffer arena, Buffer::Allocate(plan.bytes, "the arena of intermediates"));
+    for (size_t i = 0; i < needs_.size(); ++i) assigns_[i](arena.data() + plan.offsets[i]);
+    for (ValueId v = 0; v < floats_.size(); ++v) {
+      if (fused_.storage[v] != v) b_.values[v] = b_.values[fused_.storage[v]];
+    }
+    for (ValueId v = 0; v < floats_.size(); ++v) {
+      if (b_.inputs[v].wants_floats && activated_from_[v] != kNoValue) b_.inputs[v].floats = b_.values[activated_from_[v]];
+    }
+    return arena;
+  }
+
+  void PlaceHeadAndScratch(size_t attention_bytes) {
+    const uint32_t end = static_cast<uint32_t>(fused_.stages.size());
+    const Lifetime after{end, end}, always{0, end};
+    ProductInput& head = b_.head_input;
+    const size_t stride = Stride(head.width);
+    Need(kHeadRows * stride * sizeof(float), after, [&head, stride](uint8_t* p) {
+      head.floats = {reinterpret_cast<float*>(p), stride};
+    });
+    Need(A8Bytes(kHeadRows, head.width), after, [&head](uint8_t* p) { head.a8 = MakeA8View(p, kHeadRows, head.width); });
+    const size_t logits_stride = Stride(b_.weights->matrix(fused_.stages.back().parts[0].weight).n);
+    Need(kHeadRows * logits_stride * sizeof(float), after, [this, logits_stride](uint8_t* p) {
+      b_.logits = {reinterpret_cast<float*>(p), logits_stride};
+    });
+    Need(kTripleFloats * sizeof(float), always, [this](uint8_t* p) { b_.triples = reinterpret_cast<float*>(p); });
+    size_t widest = 0;
+    for (const Value& value : b_.graph->values()) widest = std::max(widest, value.width);
+    const size_t floats = std::max(2 * kGateScratchFloats, Stride(widest));
+    // A page between threads' scratch keeps prefetchers off each other's lines.
+    const size_t per_thread = RoundUp(std::max(attention_bytes, floats * sizeof(float)), size_t{4096}) + 4096;
+    Need(per_thread * b_.threads, always, [this, per_thread](uint8_t* p) { b_.scratch = {p, per_thread}; });
+  }
+
+  const FusedGraph& fused_;
+  Bindings& b_;
+  std::vector<Lifetime> floats_, normed_, a8_;   // [values]
+  std::vector<ValueId> activated_from_;          // [values] input of a kActivate stage without a norm
+  std::vector<bool> direct_a8_;                  // [values]
+  std::vector<BufferNeed> needs_;
+  std::vector<std::function<void(uint8_t*)>> assigns_;
+};
+
+}  // namespace
+
+Result<Buffer> LayOutArena(const FusedGraph& fused, size_t scratch_bytes, Bindings& bindings) {
+  return ArenaLayout(fused, bindings).Run(scratch_bytes);
+}
+
+}  // namespace moonlit

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a stage needs to bind itself: kernels of the variant, packed weights, and where each value lives in the arena.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/activation/activation.h"
+#include "kernels/attention/attention.h"
+#include "kernels/base/round.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/norm/norm.h"
+#include "kernels/rope/rope.h"
+#include "runtime/exec/packed_weights.h"
+#include "runtime/exec/plan.h"
+#include "runtime/exec/step.h"
+#include "runtime/graph/fusion.h"
+#include "runtime/graph/graph.h"
+
+namespace moonlit {
+
+// Rows of floats in the arena.
+struct FloatRows {
+  float* data = nullptr;
+  size_t stride = 0;
+  float* row(size_t r) const { return data + r * stride; }
+};
+
+// A product input in the forms that its products read: A8, floats, or both (a stage may hold products of both kinds).
+struct ProductInput {
+  size_t width = 0;
+  bool wants_a8 = false;
+  bool wants_floats = false;
+  FloatRows floats;
+  A8View a8{};
+};
+
+// One thread's private memory during a task.
+struct Scratch {
+  uint8_t* data = nullptr;
+  size_t stride = 0;   // bytes a thread
+  void* of(size_t thread) const { return data + thread * stride; }
+  float* floats(size_t thread) const { return static_cast<float*>(of(thread)); }
+};
+
+class AttentionGeometry;   // ops/attention_geometry.h
+class RopeAngles;          // rope_angles.h
+
+struct Bindings {
+  const Graph* graph;
+  const PlanOptions* options;
+  const WeightStore* weights;
+  const Step* step;
+  size_t threads;
+
+  const ProductTable* products;
+  const NormTable* norms;
+  const RopeTable* rope;
+  const ActivationTable* activations;
+  const AttentionTable* attention;
+
+  std::vector<FloatRows> values;       // [values], data null where a value has no float form
+  std::vector<ProductInput> inputs;    // [values], width 0 where no product reads the value
+  Scratch scratch;
+  float* triples = nullptr;            // kTripleFloats: segments of attention that wait for the merge
+  FloatRows logits;                    // [kHeadRows, vocab]
+  ProductInput head_input;             // [kHeadRows, width]
+
+  // Of every attention node: cache group, layer inside it, tables of its step, angles.
+  struct AttentionPlace {
+    const PageLayout* layout;
+    size_t group;
+    size_t layer_in_group;
+    AttentionGeometry* geometry;
+    const RopeAngles* angles;   // null: no RoPE
+  };
+  std::vector<AttentionPlace> attention_places;
+};
+
+// Room for split attention: 32 heads of 128 over 200 000 tokens. A step that needs more runs unsplit.
+inline constexpr size_t kTripleFloats = size_t{2} << 20;
+
+// Scratch bytes that row-wise stages and gated products may use in a thread.
+inline constexpr size_t kGateScratchFloats = size_t{32} << 10;   // for gate, and as many for up
+
+// What a stage's norm, product or head multiplies with: reads A8 unless exact or a float format.
+inline bool ReadsA8(const PackedMatrix& matrix, bool exact) {
+  return !exact && matrix.kernel->activation == Activation::kA8;
+}
+
+}  // namespace moonlit

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/exec/ops/attention_geometry.h"
+
+#include <algorithm>
+
+#include "kernels/base/round.h"
+
+namespace moonlit {
+namespace {
+
+// Fewer whole calls than this for each thread leave threads idle; calls over more segments than this are long even alone.
+constexpr size_t kCallsPerThread = 4;
+constexpr size_t kLongSegments = 8;
+
+}  // namespace
+
+AttentionGeometry::AttentionGeometry(const AttentionSpec& spec, const PageLayout& layout, size_t max_rows, size_t threads,
+                                     size_t triple_floats)
+    : spec_(spec), layout_(&layout), group_(spec.heads / spec.kv_heads), threads_(threads), triple_floats_(triple_floats),
+      triple_floats_per_row_(AttentionTripleFloats(layout)) {
+  chunk_rows_ = group_ <= kAttentionMaxRows ? kAttentionMaxRows / group_ * group_ : kAttentionMaxRows;
+  // A chunk ends at chunk_rows_ rows or at the end of a span, and a span has at least `group_` rows.
+  chunks_.resize(max_rows * CeilDiv(group_, chunk_rows_) + max_rows);
+}
+
+bool AttentionGeometry::Serves(const AttentionSpec& spec, const PageLayout& layout) const {
+  return layout_ == &layout && spec.heads == spec_.heads && spec.kv_heads == spec_.kv_heads && spec.window == spec_.window;
+}
+
+SlotInterval AttentionGeometry::Visible(int64_t slot) const {
+  const int64_t window = static_cast<int64_t>(spec_.window);
+  return {window == 0 ? 0 : std::max<int64_t>(0, slot + 1 - window), slot + 1};
+}
+
+void AttentionGeometry::AddChunk(const StepSpan& span, size_t index, size_t first_row, size_t rows) {
+  const int64_t first_slot = span.first_slot + static_cast<int64_t>(first_row / group_);
+  const int64_t last_slot = span.first_slot + static_cast<int64_t>((first_row + rows - 1) / group_);
+  const size_t first_segment = static_cast<size_t>(Visible(first_slot).first) / kAttentionSegment;
+  const size_t last_segment = static_cast<size_t>(last_slot) / kAttentionSegment;
+  AttentionChunk& chunk = chunks_[chunk_count_++];
+  chunk.span = static_cast<uint32_t>(index);
+  chunk.first_row = static_cast<uint32_t>(first_row);
+  chunk.rows = static_cast<uint32_t>(rows);
+  chunk.first_segment = static_cast<uint32_t>(first_segment);
+  chunk.segments = static_cast<uint32_t>(last_segment - first_segment + 1);
+}
+
+void AttentionGeometry::Begin(const Step& step) {
+  chunk_count_ = split_tasks_ = 0;
+  for (size_t s = 0; s < step.spans().size(); ++s) {
+    const StepSpan& span = step.spans()[s];
+    const size_t rows = span.tokens.size() * group_;
+    for (size_t row = 0; row < rows; row += chunk_rows_) AddChunk(span, s, row, std::min(chunk_rows_, rows - row));
+  }
+  size_t triples = 0, most_segments = 0;
+  for (size_t c = 0; c < chunk_count_; ++c) {
+    AttentionChunk& chunk = chunks_[c];
+    chunk.first_task = split_tasks_;
+    chunk.triples = triples;
+    split_tasks_ += size_t{chunk.segments} * spec_.kv_heads;
+    triples += size_t{chunk.segments} * spec_.kv_heads * SegmentFloats(chunk);
+    most_segments = std::max<size_t>(most_segments, chunk.segments);
+  }
+  const bool worth = whole_tasks() < kCallsPerThread * threads_ || most_segments > kLongSegments;
+  split_ = threads_ > 1 && most_segments > 1 && worth && triples <= triple_floats_;
+}
+
+const AttentionChunk& AttentionGeometry::ChunkOfTask(size_t task) const {
+  const auto begin = chunks_.begin(), end = chunks_.begin() + static_cast<std::ptrdiff_t>(chunk_count_);
+  return *(std::upper_bound(begin, end, task, [](size_t t, const AttentionChunk& c) { return t < c.first_task; }) - 1);
+}
+
+}  // namespace moonlit

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a step's attention is cut into calls, shared by all layers with equal heads, sizes and window.
+//
+// A chunk is up to kAttentionMaxRows rows (token * group + head of the group) of one span; a call serves one chunk and one KV
+// head. Whole calls walk all segments. When whole calls would be too few for the threads, or long (decode over a long
+// context), each segment is a task of its own and a merge stage folds the triples. Both give equal bits (attention.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+#include "runtime/exec/step.h"
+#include "runtime/graph/graph.h"
+
+namespace moonlit {
+
+// Slots [first, last) that a token at `slot` sees.
+struct SlotInterval {
+  int64_t first, last;
+};
+
+struct AttentionChunk {
+  uint32_t span;
+  uint32_t first_row;       // token * group + g, inside the span
+  uint32_t rows;
+  uint32_t first_segment;
+  uint32_t segments;        // visited by any row
+  size_t first_task;        // split: of KV head 0; the chunk has kv_heads * segments tasks
+  size_t triples;           // split: floats before the chunk's in the triple buffer
+};
+
+class AttentionGeometry {
+ public:
+  AttentionGeometry(const AttentionSpec& spec, const PageLayout& layout, size_t max_rows, size_t threads, size_t triple_floats);
+
+  bool Serves(const AttentionSpec& spec, const PageLayout& layout) const;
+  // Fills the chunk table for the step.
+  void Begin(const Step& step);
+
+  size_t group() const { return group_; }
+  size_t kv_heads() const { return spec_.kv_heads; }
+  bool split() const { return split_; }
+  std::span<const AttentionChunk> chunks() const { return {chunks_.data(), chunk_count_}; }
+  size_t whole_tasks() const { return chunk_count_ * spec_.kv_heads; }
+  size_t split_tasks() const { return split_tasks_; }
+  // The chunk that a split task belongs to.
+  const AttentionChunk& ChunkOfTask(size_t task) const;
+  SlotInterval Visible(int64_t slot) const;
+  // Floats of one segment's triples of a chunk.
+  size_t SegmentFloats(const AttentionChunk& chunk) const { return chunk.rows * triple_floats_per_row_; }
+  size_t triple_floats_per_row() const { return triple_floats_per_row_; }
+
+ private:
+  void AddChunk(const StepSpan& span, size_t index, size_t first_row, size_t rows);
+  AttentionSpec spec_;
+  const PageLayout* layout_;
+  size_t group_, chunk_rows_, threads_, triple_floats_, triple_floats_per_row_;
+  std::vector<AttentionChunk> chunks_;
+  size_t chunk_count_ = 0, split_tasks_ = 0;
+  bool split_ = false;
+};
+
+}  // namespace moonlit

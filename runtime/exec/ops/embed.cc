@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Token ids -> rows of the embedding table, decoded from the packed matrix (a tied head multiplies with the same bytes).
+#include <algorithm>
+
+#include "runtime/exec/stage.h"
+
+namespace moonlit {
+namespace {
+
+constexpr size_t kRowsPerTask = 8;
+
+class EmbedStage : public ExecStage {
+ public:
+  EmbedStage(const Bindings& b, const FusedStage& stage)
+      : b_(b), table_(b.weights->matrix(stage.parts[0].weight)), out_(b.values[stage.output]) {}
+
+  size_t Begin() override { return CeilDiv(b_.step->rows(), kRowsPerTask); }
+
+  void Run(size_t task, size_t) override {
+    const size_t end = std::min(b_.step->rows(), (task + 1) * kRowsPerTask);
+    const size_t n_tile = table_.kernel->n_tile;
+    for (size_t row = task * kRowsPerTask; row < end; ++row) {
+      const size_t id = static_cast<size_t>(b_.step->token(row));
+      table_.kernel->unpack_row(table_.data + id / n_tile * table_.tile_bytes, id % n_tile, table_.k, out_.row(row));
+    }
+  }
+
+  std::string Describe() const override {
+    return std::string("embed ") + table_.name + " " + Traits(table_.format).name;
+  }
+
+ private:
+  const Bindings& b_;
+  const PackedMatrix& table_;
+  FloatRows out_;
+};
+
+}  // namespace
+
+std::unique_ptr<ExecStage> MakeEmbedStage(const Bindings& bindings, const FusedStage& stage) {
+  return std::make_unique<EmbedStage>(bindings, stage);
+}
+
+}  // namespace moonlit

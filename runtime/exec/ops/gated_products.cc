@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// out = silu(x gate^T) * (x up^T), tile by tile: both products of a run of outputs go to the thread's scratch, and what leaves is
+// their gated product, as A8 where the next product reads that and a task owns whole groups of 32.
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/exec/stage.h"
+#include "runtime/exec/tiling.h"
+
+namespace moonlit {
+namespace {
+
+// Outputs of one unit: whole tiles of both weights; whole cache lines of A8 when the output is quantized here.
+size_t UnitOutputs(const PackedMatrix& gate, const PackedMatrix& up, bool a8) {
+  const size_t tiles = std::lcm(size_t{gate.kernel->n_tile}, size_t{up.kernel->n_tile});
+  return a8 ? std::lcm(tiles, size_t{64}) : tiles;
+}
+
+class GatedProductsStage : public ExecStage {
+ public:
+  GatedProductsStage(const Bindings& b, const FusedStage& stage)
+      : b_(b), exact_(b.options->exact), input_(b.inputs[stage.input]), gate_(b.weights->matrix(stage.parts[0].weight)),
+        up_(b.weights->matrix(stage.parts[1].weight)), out_(b.inputs[stage.output]), out_floats_(b.values[stage.output]),
+        a8_(out_floats_.data == nullptr), unit_(UnitOutputs(gate_, up_, a8_)) {}
+
+  size_t Begin() override {
+    const bool floats = !ReadsA8(gate_, exact_) || !ReadsA8(up_, exact_);
+    tiling_ = ChooseTiling({.rows = b_.step->rows(), .bytes_per_row = floats ? gate_.k * sizeof(float) : gate_.k, .k = gate_.k,
+                            .unit_outputs = unit_,
+                            .unit_bytes = unit_ / gate_.kernel->n_tile * gate_.tile_bytes + unit_ / up_.kernel->n_tile * up_.tile_bytes,
+                            .units = CeilDiv(gate_.n, unit_), .threads = b_.threads, .max_task_floats = kGateScratchFloats});
+    return tiling_.tasks();
+  }
+
+  void Run(size_t task, size_t thread) override {
+    const size_t first_row = task / tiling_.runs * tiling_.rows_per_block;
+    const size_t rows = std::min(tiling_.rows_per_block, b_.step->rows() - first_row);
+    const size_t first = task % tiling_.runs * tiling_.units_per_task * unit_;
+    const size_t end = std::min(gate_.n, first + tiling_.units_per_task * unit_);
+    const size_t stride = tiling_.units_per_task * unit_;
+    float* gate = b_.scratch.floats(thread);
+    float* up = gate + kGateScratchFloats;
+    Multiply(gate_, first_row, rows, first, end, gate, stride);
+    Multiply(up_, first_row, rows, first, end, up, stride);
+    for (size_t r = 0; r < rows; ++r) {
+      float* out = a8_ ? gate + r * stride : out_floats_.row(first_row + r) + first;
+      b_.activations->swiglu(gate + r * stride, up + r * stride, out, end - first);
+    }
+    if (a8_) b_.products->quantize_a8(gate, stride, rows, end - first, At(out_.a8, first_row, first));
+  }
+
+  std::string Describe() const override {
+    std::string text = a8_ ? "gated_products a8" : "gated_products f32";
+    for (const PackedMatrix* m : {&gate_, &up_}) {
+      text += std::string(" ") + m->name + " [" + std::to_string(m->n) + ", " + std::to_string(m->k) + "] " +
+              (exact_ ? "exact" : m->kernel->name) + " " + std::to_string(m->tiles * m->tile_bytes) + " bytes";
+    }
+    return text;
+  }
+
+ private:
+  static A8View At(A8View view, size_t row, size_t column) {
+    view.q += row * view.q_stride + column;
+    view.scale += row * view.scale_stride + column / kA8Group;
+    view.sum16 += row * view.sum_stride + column / kA8Group * 2;
+    return view;
+  }
+
+  void Multiply(const PackedMatrix& m, size_t first_row, size_t rows, size_t first, size_t end, float* out, size_t stride) const {
+    ProductArgs args{};
+    args.k = m.k;
+    args.n = m.n;
+    args.weights = m.data;
+    args.tile_begin = first / m.kernel->n_tile;
+    args.tile_end = CeilDiv(end, m.kernel->n_tile);
+    args.rows = rows;
+    if (ReadsA8(m, exact_)) {
+      args.a8 = At(input_.a8, first_row, 0);
+    } else {
+      args.x = input_.floats.row(first_row);
+      args.x_stride = input_.floats.stride;
+    }
+    args.out = out;
+    args.out_stride = stride;
+    args.out_first = first;
+    (exact_ ? m.kernel->multiply_exact : m.kernel->multiply)(args);
+  }
+
+  const Bindings& b_;
+  bool exact_;
+  const ProductInput& input_;
+  const PackedMatrix& gate_;
+  const PackedMatrix& up_;
+  const ProductInput& out_;
+  FloatRows out_floats_;
+  bool a8_;
+  size_t unit_;
+  Tiling tiling_{};
+};
+
+}  // namespace
+
+bool GatedOutputIsA8(const PackedMatrix& gate, const PackedMatrix& up, bool exact, bool output_wants_floats) {
+  return !exact && !output_wants_floats && UnitOutputs(gate, up, true) <= 1024;
+}
+
+std::unique_ptr<ExecStage> MakeGatedProductsStage(const Bindings& bindings, const FusedStage& stage) {
+  return std::make_unique<GatedProductsStage>(bindings, stage);
+}
+
+}  // namespace moonlit

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of one input with several packed weights (Q, K and V; or one), and the output head. Tasks: (row block, run of tiles of
+// one weight); all runs of a row block come before the next block, so that its activations stay in L2.
+#include <algorithm>
+
+#include "runtime/exec/stage.h"
+#include "runtime/exec/tiling.h"
+
+namespace moonlit {
+namespace {
+
+struct BoundPart {
+  const PackedMatrix* matrix;
+  const float* bias;
+  FloatRows addend;
+  FloatRows out;
+  Tiling tiling{};
+};
+
+std::string DescribePart(const PackedMatrix& m, bool exact) {
+  return std::string(" ") + m.name + " [" + std::to_string(m.n) + ", " + std::to_string(m.k) + "] " +
+         (exact ? "exact" : m.kernel->name) + " " + std::to_string(m.tiles * m.tile_bytes) + " bytes";
+}
+
+class ProductRunner {
+ public:
+  ProductRunner(const Bindings& b, const ProductInput& input) : b_(b), exact_(b.options->exact), input_(input) {}
+
+  void Add(BoundPart part) { parts_.push_back(part); }
+
+  // One row blocking for all parts: of the part that allows the fewest rows.
+  size_t Begin(size_t rows) {
+    rows_ = rows;
+    rows_per_block_ = rows;
+    for (BoundPart& part : parts_) rows_per_block_ = std::min(rows_per_block_, Choose(part, rows).rows_per_block);
+    if (rows == 0) return 0;
+    runs_ = 0;
+    const size_t blocks = CeilDiv(rows, rows_per_block_);
+    for (BoundPart& part : parts_) {
+      part.tiling = Choose(part, rows);
+      runs_ += part.tiling.runs;
+    }
+    return blocks * runs_;
+  }
+
+  void Run(size_t task) const {
+    const size_t first_row = task / runs_ * rows_per_block_;
+    size_t run = task % runs_;
+    size_t p = 0;
+    while (run >= parts_[p].tiling.runs) run -= parts_[p++].tiling.runs;
+    const BoundPart& part = parts_[p];
+    const size_t tile = run * part.tiling.units_per_task;
+    ProductArgs args = Args(part, first_row);
+    args.tile_begin = tile;
+    args.tile_end = std::min(part.matrix->tiles, tile + part.tiling.units_per_task);
+    (exact_ ? part.matrix->kernel->multiply_exact : part.matrix->kernel->multiply)(args);
+  }
+
+  std::string Describe() const {
+    std::string text;
+    for (const BoundPart& part : parts_) text += DescribePart(*part.matrix, exact_) + (part.addend.data ? " + addend" : "");
+    return text;
+  }
+
+ private:
+  Tiling Choose(const BoundPart& part, size_t rows) const {
+    const PackedMatrix& m = *part.matrix;
+    return ChooseTiling({.rows = rows, .bytes_per_row = ReadsA8(m, exact_) ? m.k : m.k * sizeof(float), .k = m.k,
+                         .unit_outputs = m.kernel->n_tile, .unit_bytes = m.tile_bytes, .units = m.tiles, .threads = b_.threads,
+                         .max_task_floats = 0});
+  }
+
+  ProductArgs Args(const BoundPart& part, size_t first_row) const {
+    ProductArgs args{};
+    args.k = part.matrix->k;
+    args.n = part.matrix->n;
+    args.weights = part.matrix->data;
+    args.rows = std::min(rows_per_block_, rows_ - first_row);
+    if (ReadsA8(*part.matrix, exact_)) {
+      args.a8 = input_.a8;
+      args.a8.q += first_row * args.a8.q_stride;
+      args.a8.scale += first_row * args.a8.scale_stride;
+      args.a8.sum16 += first_row * args.a8.sum_stride;
+    } else {
+      args.x = input_.floats.row(first_row);
+      args.x_stride = input_.floats.stride;
+    }
+    args.out = part.out.row(first_row);
+    args.out_stride = part.out.stride;
+    args.bias = part.bias;
+    if (part.addend.data != nullptr) {
+      args.addend = part.addend.row(first_row);
+      args.addend_stride = part.addend.stride;
+    }
+    return args;
+  }
+
+  const Bindings& b_;
+  bool exact_;
+  const ProductInput& input_;
+  std::vector<BoundPart> parts_;
+  size_t rows_ = 0, rows_per_block_ = 0, runs_ = 0;
+};
+
+class ProductsStage : public ExecStage {
+ public:
+  ProductsStage(const Bindings& b, const FusedStage& stage) : b_(b), runner_(b, b.inputs[stage.input]) {
+    for (const ProductPart& part : stage.parts) {
+      runner_.Add({&b.weights->matrix(part.weight), b.weights->vector(part.bias),
+                   part.addend == kNoValue ? FloatRows{} : b.values[part.addend], b.values[part.output]});
+    }
+  }
+  size_t Begin() override { return runner_.Begin(b_.step->rows()); }
+  void Run(size_t task, size_t) override { runner_.Run(task); }
+  std::string Describe() const override { return "products" + runner_.Describe(); }
+
+ private:
+  const Bindings& b_;
+  ProductRunner runner_;
+};
+
+class HeadProductStage : public ExecStage {
+ public:
+  HeadProductStage(const Bindings& b, const FusedStage& stage) : b_(b), runner_(b, b.head_input) {
+    runner_.Add({&b.weights->matrix(stage.parts[0].weight), nullptr, FloatRows{}, b.logits});
+  }
+  size_t Begin() override { return runner_.Begin(b_.step->head_rows); }
+  void Run(size_t task, size_t) override { runner_.Run(task); }
+  std::string Describe() const override { return "head" + runner_.Describe(); }
+
+ private:
+  const Bindings& b_;
+  ProductRunner runner_;
+};
+
+}  // namespace
+
+std::unique_ptr<ExecStage> MakeProductsStage(const Bindings& bindings, const FusedStage& stage) {
+  return std::make_unique<ProductsStage>(bindings, stage);
+}
+std::unique_ptr<ExecStage> MakeHeadProductStage(const Bindings& bindings, const FusedStage& stage) {
+  return std::make_unique<HeadProductStage>(bindings, stage);
+}
+
+}  // namespace moonlit

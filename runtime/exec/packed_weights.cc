@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/exec/packed_weights.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "kernels/base/round.h"
+
+namespace moonlit {
+namespace {
+
+// Read pieces stay in a core's L2 between pread and pack_tile; the design's upper bound is 4 MiB, 512 KiB loads fastest.
+constexpr size_t kPieceBytes = size_t{512} << 10;
+constexpr size_t kAlignment = 128;
+
+}  // namespace
+
+// Shared by the tasks of one Load. Task i is piece i.
+struct WeightStore::LoadJob {
+  WeightStore* store;
+  const WeightSource* source;
+  const std::function<bool(uint64_t, uint64_t)>* progress;
+  Buffer staging;
+  std::atomic<uint64_t> done{0};
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  Status status;
+
+  void Fail(Status fault) {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (status.ok()) status = std::move(fault);
+    stop.store(true);
+  }
+
+  static void RunTask(void* context, size_t task, size_t thread) {
+    LoadJob& job = *static_cast<LoadJob*>(context);
+    WeightStore& store = *job.store;
+    const Piece& piece = store.pieces_[task];
+    uint8_t* staging = job.staging.data() + thread * store.staging_bytes_;
+    if (Status fault = store.LoadPiece(*job.source, piece, staging); !fault.ok()) return job.Fail(std::move(fault));
+    const TensorInfo& tensor = *store.tensors_[piece.weight];
+    const uint64_t bytes = RowBytes(tensor.format, tensor.shape.columns()) * piece.rows;
+    const uint64_t done = job.done.fetch_add(bytes) + bytes;
+    // Thread 0 is the loading thread.
+    if (thread == 0 && *job.progress && !(*job.progress)(done, store.file_bytes_)) {
+      job.Fail(Errorf(Code::kCancelled, "loading was cancelled after %llu bytes", static_cast<unsigned long long>(done)));
+    }
+  }
+};
+
+Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const WeightSource& source, Variant variant) {
+  auto store = std::make_unique<WeightStore>();
+  const size_t count = graph.weights().size();
+  store->tensors_.resize(count);
+  store->matrices_.resize(count);
+  store->offsets_.resize(count);
+  store->vectors_.resize(count);
+  store->names_.resize(count);
+  for (size_t id = 0; id < count; ++id) {
+    const WeightSpec& spec = graph.weights()[id];
+    const TensorInfo* tensor = source.Find(spec.name);
+    if (tensor == nullptr) {
+      return Errorf(Code::kNotFound, "%s: no tensor %s", source.description().c_str(), spec.name.c_str());
+    }
+    if (!(tensor->shape == spec.shape) || tensor->shape.columns() % Traits(tensor->format).block_values != 0) {
+      return Errorf(Code::kCorrupt, "%s: tensor %s: expected %s in whole blocks of %s, the file has %s",
+                    source.description().c_str(), spec.name.c_str(), spec.shape.ToString().c_str(), Traits(tensor->format).name,
+                    tensor->shape.ToString().c_str());
+    }
+    store->tensors_[id] = tensor;
+    store->names_[id] = spec.name;
+    store->file_bytes_ += tensor->bytes;
+    store->offsets_[id] = store->packed_bytes_;
+    size_t bytes = tensor->shape.elements() * sizeof(float);
+    if (spec.shape.rank() == 2) {
+      PackedMatrix& m = store->matrices_[id];
+      m.kernel = &GetProductKernel(variant, tensor->format);
+      m.format = tensor->format;
+      m.n = spec.shape[0];
+      m.k = spec.shape[1];
+      m.tile_bytes = m.kernel->tile_bytes(m.k);
+      m.tiles = CeilDiv(m.n, m.kernel->n_tile);
+      m.name = store->names_[id].c_str();
+      bytes = m.tiles * m.tile_bytes;
+    }
+    store->packed_bytes_ += RoundUp(bytes, kAlignment);
+    store->CutIntoPieces(static_cast<WeightId>(id), *tensor);
+  }
+  return store;
+}
+
+void WeightStore::CutIntoPieces(WeightId id, const TensorInfo& tensor) {
+  const size_t row_bytes = RowBytes(tensor.format, tensor.shape.columns());
+  const size_t rows = tensor.shape.rows();
+  size_t step = rows;
+  if (matrices_[id].kernel != nullptr) {
+    const size_t n_tile = matrices_[id].kernel->n_tile;
+    step = std::max(n_tile, kPieceBytes / row_bytes / n_tile * n_tile);
+  }
+  staging_bytes_ = std::max(staging_bytes_, RoundUp(row_bytes * std::min(step, rows), kAlignment));
+  for (size_t row = 0; row < rows; row += step) pieces_.push_back({id, row, std::min(step, rows - row)});
+}
+
+Status WeightStore::LoadPiece(const WeightSource& source, const Piece& piece, uint8_t* staging) {
+  const TensorInfo& tensor = *tensors_[piece.weight];
+  const size_t columns = tensor.shape.columns();
+  const size_t row_bytes = RowBytes(tensor.format, columns);
+  MOONLIT_RETURN_IF_ERROR(source.Read(tensor, uint64_t{piece.first_row} * row_bytes, staging, piece.rows * row_bytes));
+  uint8_t* out = memory_.data() + offsets_[piece.weight];
+  const PackedMatrix& m = matrices_[piece.weight];
+  if (m.kernel == nullptr) {
+    Traits(tensor.format).dequantize(staging, reinterpret_cast<float*>(out), columns);
+    return Status();
+  }
+  const size_t n_tile = m.kernel->n_tile;
+  for (size_t row = 0; row < piece.rows; row += n_tile) {
+    m.kernel->pack_tile(staging + row * row_bytes, row_bytes, std::min(n_tile, piece.rows - row), m.k,
+                        out + (piece.first_row + row) / n_tile * m.tile_bytes);
+  }
+  return Status();
+}
+
+Status WeightStore::Load(const WeightSource& source, ThreadPool& pool, const std::function<bool(uint64_t, uint64_t)>& progress) {
+  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights"));
+  LoadJob job{.store = this, .source = &source, .progress = &progress, .staging = {}, .mutex = {}, .status = {}};
+  MOONLIT_ASSIGN_OR_RETURN(job.staging, Buffer::Allocate(staging_bytes_ * pool.threads(), "staging for loading weights"));
+  const Stage stage{pieces_.size(), &LoadJob::RunTask, &job};
+  const Status ran = pool.Run({&stage, 1}, &job.stop);
+  MOONLIT_RETURN_IF_ERROR(job.status);
+  MOONLIT_RETURN_IF_ERROR(ran);
+  for (size_t id = 0; id < tensors_.size(); ++id) {
+    const uint8_t* data = memory_.data() + offsets_[id];
+    if (matrices_[id].kernel != nullptr) {
+      matrices_[id].data = data;
+    } else {
+      vectors_[id] = reinterpret_cast<const float*>(data);
+    }
+  }
+  tensors_.clear();
+  pieces_.clear();
+  return Status();
+}
+
+}  // namespace moonlit

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The weights of a plan: matrices packed for their kernels, vectors as floats. Each tensor is read once, in pieces, through a
+// staging buffer a thread; the packed form is the only copy. A tied embedding and head are one matrix.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernels/matmul/matmul.h"
+#include "runtime/base/status.h"
+#include "runtime/graph/graph.h"
+#include "runtime/tensor/buffer.h"
+#include "runtime/threads/pool.h"
+#include "runtime/weights/weight_source.h"
+
+namespace moonlit {
+
+struct PackedMatrix {
+  const ProductKernel* kernel = nullptr;
+  Format format{};
+  size_t n = 0;            // outputs (rows in the file)
+  size_t k = 0;            // inputs
+  size_t tile_bytes = 0;
+  size_t tiles = 0;
+  const uint8_t* data = nullptr;   // tile t at data + t * tile_bytes
+  const char* name = nullptr;
+};
+
+class WeightStore {
+ public:
+  // Finds every tensor of the graph and chooses its kernel; reads nothing yet. kNotFound, kCorrupt (another shape than the
+  // graph's), kUnsupported (a vector that is not a vector of floats the decoder knows).
+  static Result<std::unique_ptr<WeightStore>> Plan(const Graph& graph, const WeightSource& source, Variant variant);
+
+  // Reads and packs everything on the pool. `progress` as in PlanOptions. The source is needed no more afterwards.
+  Status Load(const WeightSource& source, ThreadPool& pool, const std::function<bool(uint64_t, uint64_t)>& progress);
+
+  const PackedMatrix& matrix(WeightId id) const { return matrices_[id]; }   // REQUIRES: of rank 2
+  const float* vector(WeightId id) const { return id == kNoWeight ? nullptr : vectors_[id]; }
+  uint64_t packed_bytes() const { return packed_bytes_; }
+
+ private:
+  // A run of whole tiles of one matrix, or a whole vector.
+  struct Piece {
+    WeightId weight;
+    size_t first_row, rows;
+  };
+  struct LoadJob;
+  void CutIntoPieces(WeightId id, const TensorInfo& tensor);
+  Status LoadPiece(const WeightSource& source, const Piece& piece, uint8_t* staging);
+
+  std::vector<const TensorInfo*> tensors_;   // [weights of the graph]
+  std::vector<PackedMatrix> matrices_;       // likewise; empty for vectors
+  std::vector<size_t> offsets_;              // of either in memory_
+  std::vector<const float*> vectors_;
+  std::vector<std::string> names_;
+  std::vector<Piece> pieces_;
+  size_t staging_bytes_ = 0;
+  uint64_t packed_bytes_ = 0;
+  uint64_t file_bytes_ = 0;
+  Buffer memory_;
+};
+
+}  // namespace moonlit

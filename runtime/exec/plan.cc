@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/exec/plan.h"
+
+#include <algorithm>
+
+#include "runtime/exec/arena.h"
+#include "runtime/exec/bindings.h"
+#include "runtime/exec/ops/attention_geometry.h"
+#include "runtime/exec/packed_weights.h"
+#include "runtime/exec/rope_angles.h"
+#include "runtime/exec/stage.h"
+#include "runtime/exec/step.h"
+#include "runtime/graph/fusion.h"
+
+namespace moonlit {
+namespace {
+
+class PlanImpl : public Plan {
+ public:
+  static Result<std::unique_ptr<Plan>> Make(const Graph& graph, const WeightSource& source, const PlanOptions& options);
+
+  size_t vocab_size() const override { return vocab_; }
+  const PlanOptions& options() const override { return options_; }
+  const std::vector<PageLayout>& cache_groups() const override { return groups_; }
+  PlanSize size() const override { return {weights_->packed_bytes(), arena_.size()}; }
+  std::string Describe() const override;
+  Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) override;
+
+ private:
+  explicit PlanImpl(const PlanOptions& options) : options_(options) {}
+  void ChooseKernels();
+  Status MakeCacheGroups();
+  void PlaceAttention();
+  void MakeStages();
+  void Add(std::unique_ptr<ExecStage> stage) { stages_.push_back(std::move(stage)); }
+  RopeAngles* AnglesFor(const RopeSpec& spec);
+  AttentionGeometry* GeometryFor(const AttentionSpec& spec, const PageLayout& layout);
+  void AppendStage(ExecStage& stage);
+  void AppendHead();
+  void Consume(LogitsConsumer& consumer) const;
+
+  PlanOptions options_;
+  Graph graph_;
+  FusedGraph fused_;
+  size_t vocab_ = 0;
+  std::unique_ptr<WeightStore> weights_;
+  std::vector<PageLayout> groups_;
+  std::vector<size_t> group_of_, layer_in_group_;   // [attention nodes]
+  std::vector<std::unique_ptr<RopeAngles>> angles_;
+  std::vector<std::unique_ptr<AttentionGeometry>> geometries_;
+  std::unique_ptr<Step> step_;
+  Bindings bindings_{};
+  Buffer arena_;
+  std::vector<std::unique_ptr<ExecStage>> stages_;
+  std::unique_ptr<ExecStage> head_input_, head_product_;
+  std::vector<Stage> list_;   // of the step; capacity is reserved
+};
+
+Status CheckOptions(const PlanOptions& options) {
+  if (options.pool == nullptr || options.max_rows == 0 || options.max_rows > (size_t{1} << 20)) {
+    return Errorf(Code::kInvalidArgument, "a plan needs a thread pool and 1 to 2^20 rows a step; it was given %zu rows",
+                  options.max_rows);
+  }
+  if (!IsBuilt(options.variant)) {
+    return Errorf(Code::kUnsupported, "kernel variant %s is not in this build", VariantName(options.variant));
+  }
+  return Status();
+}
+
+Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSource& source, const PlanOptions& options) {
+  MOONLIT_RETURN_IF_ERROR(CheckOptions(options));
+  MOONLIT_RETURN_IF_ERROR(graph.Finish());
+  std::unique_ptr<PlanImpl> plan(new PlanImpl(options));
+  plan->graph_ = graph;
+  plan->fused_ = Fuse(plan->graph_);
+  MOONLIT_ASSIGN_OR_RETURN(plan->weights_, WeightStore::Plan(plan->graph_, source, options.variant));
+  MOONLIT_RETURN_IF_ERROR(plan->MakeCacheGroups());
+  plan->vocab_ = plan->weights_->matrix(plan->fused_.stages.back().parts[0].weight).n;
+  for (const FusedStage& stage : plan->fused_.stages) {
+    if (stage.kind == StageKind::kEmbed) plan->vocab_ = std::min(plan->vocab_, plan->weights_->matrix(stage.parts[0].weight).n);
+  }
+  plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size());
+  plan->ChooseKernels();
+  size_t scratch = 0;
+  for (const PageLayout& layout : plan->groups_) {
+    scratch = std::max(scratch, plan->bindings_.attention->scratch_bytes(layout));
+  }
+  MOONLIT_ASSIGN_OR_RETURN(plan->arena_, LayOutArena(plan->fused_, scratch, plan->bindings_));
+  MOONLIT_RETURN_IF_ERROR(plan->weights_->Load(source, *options.pool, options.progress));
+  plan->options_.progress = {};
+  plan->PlaceAttention();
+  plan->MakeStages();
+  return std::unique_ptr<Plan>(std::move(plan));
+}
+
+void PlanImpl::ChooseKernels() {
+  bindings_.graph = &graph_;
+  bindings_.options = &options_;
+  bindings_.weights = weights_.get();
+  bindings_.step = step_.get();
+  bindings_.threads = options_.pool->threads();
+  bindings_.products = &GetProductTable(options_.variant);
+  bindings_.norms = &GetNormTable(options_.variant);
+  bindings_.rope = &GetRopeTable(options_.variant);
+  bindings_.activations = &GetActivationTable(options_.variant);
+  bindings_.attention = &GetAttentionTable(options_.variant);
+}
+
+// Layers with equal KV heads, head sizes and window share a cache group, in graph order.
+Status PlanImpl::MakeCacheGroups() {
+  std::vector<size_t> windows;
+  for (const FusedStage& stage : fused_.stages) {
+    if (stage.kind != StageKind::kAttention) continue;
+    const AttentionSpec& spec = stage.attention;
+    size_t g = 0;
+    while (g < groups_.size() && !(groups_[g].kv_heads == spec.kv_heads && groups_[g].key_dim == spec.key_dim &&
+                                   groups_[g].value_dim == spec.value_dim && windows[g] == spec.window)) {
+      ++g;
+    }
+    if (g == groups_.size()) {
+      PageLayout layout{};
+      layout.page_tokens = static_cast<uint32_t>(std::min<size_t>(options_.page_tokens, UINT32_MAX));
+      layout.kv_heads = static_cast<uint32_t>(spec.kv_heads);
+      layout.key_dim = static_cast<uint32_t>(spec.key_dim);
+      layout.value_dim = static_cast<uint32_t>(spec.value_dim);
+      layout.key_type = options_.key_type;
+      layout.value_type = options_.value_type;
+      groups_.push_back(layout);
+      windows.push_back(spec.window);
+    }
+    group_of_.push_back(g);
+    layer_in_group_.push_back(groups_[g].layers++);
+  }
+  for (PageLayout& layout : groups_) {
+    if (FinishPageLayout(&layout)) continue;
+    return Errorf(Code::kUnsupported,
+                  "the cache can't hold %u KV heads of %u and %u in pages of %u tokens: expected pages of a multiple of %zu tokens "
+                  "and heads of at most 1024",
+                  layout.kv_heads, layout.key_dim, layout.value_dim, layout.page_tokens, kAttentionTile);
+  }
+  return Status();
+}
+
+RopeAngles* PlanImpl::AnglesFor(const RopeSpec& spec) {
+  if (spec.pairs == RopePairs::kNone) return nullptr;
+  for (const auto& angles : angles_) {
+    if (angles->spec() == spec) return angles.get();
+  }
+  angles_.push_back(std::make_unique<RopeAngles>(spec, *weights_, options_.max_rows));
+  return angles_.back().get();
+}
+
+AttentionGeometry* PlanImpl::GeometryFor(const AttentionSpec& spec, const PageLayout& layout) {
+  for (const auto& geometry : geometries_) {
+    if (geometry->Serves(spec, layout)) return geometry.get();
+  }
+  geometries_.push_back(
+      std::make_unique<AttentionGeometry>(spec, layout, options_.max_rows, bindings_.threads, kTripleFloats));
+  return geometries_.back().get();
+}
+
+void PlanImpl::PlaceAttention() {
+  for (const FusedStage& stage : fused_.stages) {
+    if (stage.kind != StageKind::kAttention) continue;
+    const size_t group = group_of_[stage.attention_index];
+    bindings_.attention_places.push_back({&groups_[group], group, layer_in_group_[stage.attention_index],
+                                          GeometryFor(stage.attention, groups_[group]), AnglesFor(stage.attention.rope)});
+  }
+}
+
+void PlanImpl::MakeStages() {
+  for (const auto& angles : angles_) Add(MakeRopeAnglesStage(bindings_, *angles));
+  for (const FusedStage& stage : fused_.stages) {
+    switch (stage.kind) {
+      case StageKind::kEmbed:
+        Add(MakeEmbedStage(bindings_, stage));
+        break;
+      case StageKind::kActivate:
+        Add(MakeActivateStage(bindings_, stage));
+        break;
+      case StageKind::kNorm:
+        Add(MakeNormStage(bindings_, stage));
+        break;
+      case StageKind::kProducts:
+        Add(MakeProductsStage(bindings_, stage));
+        break;
+      case StageKind::kGatedProducts:
+        Add(MakeGatedProductsStage(bindings_, stage));
+        break;
+      case StageKind::kGate:
+      case StageKind::kAdd:
+        Add(MakeElementwiseStage(bindings_, stage));
+        break;
+      case StageKind::kQkvPost:
+        Add(MakeQkvPostStage(bindings_, stage));
+        break;
+      case StageKind::kAttention:
+        Add(MakeAttentionStage(bindings_, stage));
+        Add(MakeAttentionMergeStage(bindings_, stage));
+        break;
+      case StageKind::kHead:
+        head_input_ = MakeHeadInputStage(bindings_, stage);
+        head_product_ = MakeHeadProductStage(bindings_, stage);
+        break;
+    }
+  }
+  list_.reserve(stages_.size() + 2);
+}
+
+std::string PlanImpl::Describe() const {
+  std::string text = "packed weights " + std::to_string(weights_->packed_bytes()) + " bytes, arena " +
+                     std::to_string(arena_.size()) + " bytes\n";
+  for (const auto& stage : stages_) text += stage->Describe() + "\n";
+  return text + head_input_->Describe() + "\n" + head_product_->Describe() + "\n";
+}
+
+void PlanImpl::AppendStage(ExecStage& stage) {
+  const size_t tasks = stage.Begin();
+  if (tasks == 0) return;
+  const auto run = [](void* context, size_t task, size_t thread) { static_cast<ExecStage*>(context)->Run(task, thread); };
+  list_.push_back({tasks, run, &stage});
+}
+
+void PlanImpl::AppendHead() {
+  step_->head_rows = std::min(kHeadRows, step_->wanted().size() - step_->head_first);
+  if (step_->head_rows == 0) return;
+  AppendStage(*head_input_);
+  AppendStage(*head_product_);
+}
+
+// Runs of neighbouring tokens of one span.
+void PlanImpl::Consume(LogitsConsumer& consumer) const {
+  const std::span<const WantedRow> rows = step_->wanted().subspan(step_->head_first, step_->head_rows);
+  for (size_t begin = 0, end; begin < rows.size(); begin = end) {
+    end = begin + 1;
+    while (end < rows.size() && rows[end].span == rows[begin].span && rows[end].token == rows[end - 1].token + 1) ++end;
+    consumer.Consume(rows[begin].span, rows[begin].token, end - begin, bindings_.logits.row(begin), bindings_.logits.stride);
+  }
+}
+
+Status PlanImpl::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) {
+  MOONLIT_RETURN_IF_ERROR(step_->Begin(spans));
+  const size_t wanted = step_->wanted().size();
+  if (wanted != 0 && consumer == nullptr) return Errorf(Code::kInvalidArgument, "logits are wanted, but there is no consumer");
+  for (const auto& geometry : geometries_) geometry->Begin(*step_);
+  list_.clear();
+  for (const auto& stage : stages_) AppendStage(*stage);
+  AppendHead();   // the first block of wanted rows goes with the body: decode is one walk of the pool
+  MOONLIT_RETURN_IF_ERROR(options_.pool->Run(list_, abort));
+  while (step_->head_rows != 0) {
+    Consume(*consumer);
+    step_->head_first += step_->head_rows;
+    list_.clear();
+    AppendHead();
+    if (step_->head_rows != 0) MOONLIT_RETURN_IF_ERROR(options_.pool->Run(list_, abort));
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Plan>> Plan::Create(const Graph& graph, const WeightSource& source, const PlanOptions& options) {
+  return PlanImpl::Make(graph, source, options);
+}
+
+}  // namespace moonlit

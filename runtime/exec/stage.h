@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stage bound to kernels and memory: one parallel loop of a step.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "runtime/exec/bindings.h"
+
+namespace moonlit {
+
+class ExecStage {
+ public:
+  virtual ~ExecStage() = default;
+  // Cuts this step's work into tasks and returns their number (0: nothing to do). Called before the pool starts; the step's
+  // tables are filled. Does not allocate.
+  virtual size_t Begin() = 0;
+  // Does one task. Tasks write disjoint memory; `thread` selects the scratch.
+  virtual void Run(size_t task, size_t thread) = 0;
+  virtual std::string Describe() const = 0;
+};
+
+// One factory a kind of stage, in ops/. The stage keeps pointers into `bindings`, which outlives it.
+std::unique_ptr<ExecStage> MakeEmbedStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeActivateStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeNormStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeProductsStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeGatedProductsStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeElementwiseStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeRopeAnglesStage(const Bindings& bindings, RopeAngles& angles);
+std::unique_ptr<ExecStage> MakeQkvPostStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeAttentionStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeAttentionMergeStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeHeadInputStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeHeadProductStage(const Bindings& bindings, const FusedStage& stage);
+
+// Whether a gated product can write its output as A8 itself, so that no kActivate stage is needed: tasks own whole groups of 32.
+bool GatedOutputIsA8(const PackedMatrix& gate, const PackedMatrix& up, bool exact, bool output_wants_floats);
+
+}  // namespace moonlit

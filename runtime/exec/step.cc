@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/exec/step.h"
+
+#include <algorithm>
+
+namespace moonlit {
+namespace {
+constexpr int64_t kSlotGroup = 16;
+}  // namespace
+
+// Every span has at least one row, so there are at most max_rows spans; a span of n rows touches at most n slot groups.
+Step::Step(size_t max_rows, size_t vocab, size_t cache_groups)
+    : max_rows_(max_rows), vocab_(vocab), cache_groups_(cache_groups), span_rows_(max_rows), tokens_(max_rows),
+      positions_(max_rows), groups_(max_rows), wanted_(max_rows) {}
+
+Status Step::CheckSpan(const StepSpan& span, size_t index) const {
+  if (span.tokens.empty()) return Errorf(Code::kInvalidArgument, "span %zu of the step has no tokens", index);
+  if (span.tokens.size() > max_rows_ - rows_) {
+    return Errorf(Code::kInvalidArgument, "the step has more than %zu tokens, which the plan was made for", max_rows_);
+  }
+  if (span.first_slot < 0 || span.first_slot > INT32_MAX - static_cast<int64_t>(span.tokens.size())) {
+    return Errorf(Code::kInvalidArgument, "span %zu starts at slot %lld: expected 0 to 2^31 - 1", index,
+                  static_cast<long long>(span.first_slot));
+  }
+  if (span.pages.size() != cache_groups_) {
+    return Errorf(Code::kInvalidArgument, "span %zu has page tables for %zu cache groups: expected %zu", index,
+                  span.pages.size(), cache_groups_);
+  }
+  if (!span.positions.empty() && span.positions.size() != span.tokens.size()) {
+    return Errorf(Code::kInvalidArgument, "span %zu has %zu positions for %zu tokens", index, span.positions.size(),
+                  span.tokens.size());
+  }
+  for (size_t i = 0; i < span.tokens.size(); ++i) {
+    if (span.tokens[i] >= 0 && static_cast<size_t>(span.tokens[i]) < vocab_) continue;
+    return Errorf(Code::kInvalidArgument, "token %zu of span %zu is %d: expected an id from 0 to %zu", i, index, span.tokens[i],
+                  vocab_ - 1);
+  }
+  return Status();
+}
+
+void Step::AddSpan(const StepSpan& span, size_t index) {
+  span_rows_[index] = rows_;
+  const size_t count = span.tokens.size();
+  for (size_t i = 0; i < count; ++i) {
+    const size_t row = rows_ + i;
+    const int64_t slot = span.first_slot + static_cast<int64_t>(i);
+    tokens_[row] = span.tokens[i];
+    positions_[row] = span.positions.empty() ? slot : span.positions[i];
+    if (i == 0 || slot % kSlotGroup == 0) {
+      groups_[group_count_++] = {static_cast<uint32_t>(index), static_cast<uint32_t>(row), 0, slot};
+    }
+    ++groups_[group_count_ - 1].count;
+    const bool wanted = span.outputs == Outputs::kAll || (span.outputs == Outputs::kLast && i + 1 == count);
+    if (wanted) wanted_[wanted_count_++] = {static_cast<uint32_t>(row), static_cast<uint32_t>(index), static_cast<uint32_t>(i)};
+  }
+  rows_ += count;
+}
+
+Status Step::Begin(std::span<const StepSpan> spans) {
+  spans_ = spans;
+  rows_ = group_count_ = wanted_count_ = head_first = head_rows = 0;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    MOONLIT_RETURN_IF_ERROR(CheckSpan(spans[i], i));
+    AddSpan(spans[i], i);
+  }
+  return Status();
+}
+
+}  // namespace moonlit

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one step works on, laid out so that stages find rows, slots and wanted outputs by arithmetic. All tables have their full
+// size from the start: a step allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/exec/plan.h"
+
+namespace moonlit {
+
+// Tokens whose slots lie in one 16-token group of the cache: what one task may write.
+struct SlotGroup {
+  uint32_t span;
+  uint32_t first_row;   // of the step
+  uint32_t count;       // 1 .. 16
+  int64_t slot;         // of the first
+};
+
+// A row that goes through the output head.
+struct WantedRow {
+  uint32_t row;    // of the step
+  uint32_t span;
+  uint32_t token;  // of the span
+};
+
+inline constexpr size_t kHeadRows = 32;   // rows of one pass through the output head
+
+class Step {
+ public:
+  Step(size_t max_rows, size_t vocab, size_t cache_groups);
+
+  // Checks the spans and fills the tables. kInvalidArgument names span, what was expected and found.
+  Status Begin(std::span<const StepSpan> spans);
+
+  size_t rows() const { return rows_; }
+  std::span<const StepSpan> spans() const { return spans_; }
+  size_t span_row(size_t span) const { return span_rows_[span]; }     // first row of the span
+  int32_t token(size_t row) const { return tokens_[row]; }
+  int64_t position(size_t row) const { return positions_[row]; }
+  std::span<const SlotGroup> slot_groups() const { return {groups_.data(), group_count_}; }
+  std::span<const WantedRow> wanted() const { return {wanted_.data(), wanted_count_}; }
+
+  // The head's current block of wanted rows.
+  size_t head_first = 0;
+  size_t head_rows = 0;
+
+ private:
+  Status CheckSpan(const StepSpan& span, size_t index) const;
+  void AddSpan(const StepSpan& span, size_t index);
+
+  size_t max_rows_, vocab_, cache_groups_;
+  std::span<const StepSpan> spans_;
+  size_t rows_ = 0, group_count_ = 0, wanted_count_ = 0;
+  std::vector<size_t> span_rows_;
+  std::vector<int32_t> tokens_;
+  std::vector<int64_t> positions_;
+  std::vector<SlotGroup> groups_;
+  std::vector<WantedRow> wanted_;
+};
+
+}  // namespace moonlit
