@@ -8,17 +8,28 @@ namespace moonlit {
 
 const char* CodeName(Code code) {
   switch (code) {
-    case Code::kOk: return "ok";
-    case Code::kInvalidArgument: return "invalid argument";
-    case Code::kNotFound: return "not found";
-    case Code::kCorrupt: return "corrupt";
-    case Code::kUnsupported: return "unsupported";
-    case Code::kOutOfMemory: return "out of memory";
-    case Code::kExhausted: return "exhausted";
-    case Code::kCancelled: return "cancelled";
-    case Code::kBusy: return "busy";
-    case Code::kIo: return "input/output error";
-    case Code::kInternal: return "internal error";
+    case Code::kOk:
+      return "ok";
+    case Code::kInvalidArgument:
+      return "invalid argument";
+    case Code::kNotFound:
+      return "not found";
+    case Code::kCorrupt:
+      return "corrupt";
+    case Code::kUnsupported:
+      return "unsupported";
+    case Code::kOutOfMemory:
+      return "out of memory";
+    case Code::kExhausted:
+      return "exhausted";
+    case Code::kCancelled:
+      return "cancelled";
+    case Code::kBusy:
+      return "busy";
+    case Code::kIo:
+      return "input/output error";
+    case Code::kInternal:
+      return "internal error";
   }
   return "unknown";
 }

@@ -23,16 +23,16 @@ namespace moonlit {
 
 enum class Code {
   kOk = 0,
-  kInvalidArgument,   // the caller's value is wrong
-  kNotFound,          // a file, tensor, key, token that does not exist
-  kCorrupt,           // a file breaks its own format
-  kUnsupported,       // well formed, but not something this build can do
+  kInvalidArgument,  // the caller's value is wrong
+  kNotFound,         // a file, tensor, key, token that does not exist
+  kCorrupt,          // a file breaks its own format
+  kUnsupported,      // well formed, but not something this build can do
   kOutOfMemory,
-  kExhausted,         // a fixed pool (cache pages, sessions, context) is full
+  kExhausted,  // a fixed pool (cache pages, sessions, context) is full
   kCancelled,
-  kBusy,              // a single-owner object is in use by another thread
-  kIo,                // the operating system said no
-  kInternal,          // a bug of ours that was caught
+  kBusy,      // a single-owner object is in use by another thread
+  kIo,        // the operating system said no
+  kInternal,  // a bug of ours that was caught
 };
 const char* CodeName(Code code);
 
@@ -70,7 +70,7 @@ __attribute__((format(printf, 2, 3))) Status Errorf(Code code, const char* forma
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                                        // NOLINT: implicit on purpose
+  Result(T value) : value_(std::move(value)) {}                                         // NOLINT: implicit on purpose
   Result(Status status) : status_(std::move(status)) { MOONLIT_CHECK(!status_.ok()); }  // NOLINT
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
@@ -96,10 +96,10 @@ class [[nodiscard]] Result {
   Status status_;
 };
 
-#define MOONLIT_RETURN_IF_ERROR(expression)              \
-  do {                                                   \
-    ::moonlit::Status moonlit_status_ = (expression);    \
-    if (!moonlit_status_.ok()) return moonlit_status_;   \
+#define MOONLIT_RETURN_IF_ERROR(expression)            \
+  do {                                                 \
+    ::moonlit::Status moonlit_status_ = (expression);  \
+    if (!moonlit_status_.ok()) return moonlit_status_; \
   } while (0)
 
 #define MOONLIT_CONCAT_INNER(a, b) a##b

@@ -19,8 +19,8 @@ namespace moonlit {
 struct TensorInfo {
   std::string name;
   Format format;
-  Shape shape;      // row-major: [outputs, inputs] for a matrix
-  uint64_t bytes;   // rows() * RowBytes(format, columns())
+  Shape shape;     // row-major: [outputs, inputs] for a matrix
+  uint64_t bytes;  // rows() * RowBytes(format, columns())
 };
 
 // Immutable after opening; every function may be called from several threads at once.
