@@ -156,16 +156,17 @@ class ArenaLayout {
   }
 
   void PlaceHeadAndScratch(size_t attention_bytes) {
-    const uint32_t end = static_cast<uint32_t>(fused_.stages.size());
-    const Lifetime after{end, end}, always{0, end};
+    // The head is the last stage and runs once for each block of wanted rows: what it writes must not meet the rows it reads.
+    const uint32_t last = static_cast<uint32_t>(fused_.stages.size()) - 1;
+    const Lifetime at_head{last, last}, always{0, last};
     ProductInput& head = b_.head_input;
     const size_t stride = Stride(head.width);
-    Need(kHeadRows * stride * sizeof(float), after, [&head, stride](uint8_t* p) {
+    Need(kHeadRows * stride * sizeof(float), at_head, [&head, stride](uint8_t* p) {
       head.floats = {reinterpret_cast<float*>(p), stride};
     });
-    Need(A8Bytes(kHeadRows, head.width), after, [&head](uint8_t* p) { head.a8 = MakeA8View(p, kHeadRows, head.width); });
+    Need(A8Bytes(kHeadRows, head.width), at_head, [&head](uint8_t* p) { head.a8 = MakeA8View(p, kHeadRows, head.width); });
     const size_t logits_stride = Stride(b_.weights->matrix(fused_.stages.back().parts[0].weight).n);
-    Need(kHeadRows * logits_stride * sizeof(float), after, [this, logits_stride](uint8_t* p) {
+    Need(kHeadRows * logits_stride * sizeof(float), at_head, [this, logits_stride](uint8_t* p) {
       b_.logits = {reinterpret_cast<float*>(p), logits_stride};
     });
     Need(kTripleFloats * sizeof(float), always, [this](uint8_t* p) { b_.triples = reinterpret_cast<float*>(p); });

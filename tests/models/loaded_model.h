@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fixture model with its plan and one way to run it: tokens in chunks, logits of every position out.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/features.h"
+#include "models/registry.h"
+#include "runtime/cache/cache.h"
+#include "runtime/exec/plan.h"
+#include "runtime/threads/pool.h"
+#include "runtime/weights/gguf_source.h"
+
+namespace moonlit::test {
+
+struct ModelOptions {
+  size_t threads = 2;
+  size_t page_tokens = kAttentionTile;
+  CacheType cache = CacheType::kF32;
+  bool exact = false;
+  size_t max_rows = 64;
+};
+
+// The variant under test: MOONLIT_VARIANT if set, else the best one of this CPU.
+inline Variant TestVariant() {
+  Variant variant = SelectVariant(CpuFeatures());
+  if (const char* name = std::getenv("MOONLIT_VARIANT")) {
+    EXPECT_TRUE(FindVariant(name, &variant)) << name;
+  }
+  return variant;
+}
+
+inline std::string FixturePath(const std::string& name, const char* file) {
+  return std::string(MOONLIT_SOURCE_DIR) + "/tests/data/golden/" + name + "/" + file;
+}
+
+// Appends rows: [tokens, vocab].
+class Collector : public LogitsConsumer {
+ public:
+  explicit Collector(size_t vocab) : vocab_(vocab) {}
+  void Consume(size_t span, size_t first_token, size_t rows, const float* logits, size_t stride) override {
+    EXPECT_LE(rows, 32u);
+    if (span >= spans.size()) spans.resize(span + 1);
+    EXPECT_EQ(spans[span].size(), first_token * vocab_) << "rows come in order";
+    for (size_t r = 0; r < rows; ++r) spans[span].insert(spans[span].end(), logits + r * stride, logits + r * stride + vocab_);
+  }
+  std::vector<std::vector<float>> spans;
+
+ private:
+  size_t vocab_;
+};
+
+class LoadedModel {
+ public:
+  LoadedModel(const std::string& fixture, const ModelOptions& options) {
+    auto source = GgufSource::Open(FixturePath(fixture, "model.gguf"));
+    EXPECT_TRUE(source.ok()) << source.status().ToString();
+    source_ = std::move(source).value();
+    auto graph = LoadGraph(source_->metadata(), *source_);
+    EXPECT_TRUE(graph.ok()) << graph.status().ToString();
+    EXPECT_TRUE(graph->unused_tensors.empty()) << graph->unused_tensors[0];
+    auto pool = ThreadPool::Create({.threads = options.threads});
+    EXPECT_TRUE(pool.ok()) << pool.status().ToString();
+    pool_ = std::move(pool).value();
+    PlanOptions plan_options{};
+    plan_options.variant = TestVariant();
+    plan_options.pool = pool_.get();
+    plan_options.max_rows = options.max_rows;
+    plan_options.page_tokens = options.page_tokens;
+    plan_options.key_type = plan_options.value_type = options.cache;
+    plan_options.exact = options.exact;
+    auto plan = Plan::Create(graph->graph, *source_, plan_options);
+    EXPECT_TRUE(plan.ok()) << plan.status().ToString();
+    plan_ = std::move(plan).value();
+    auto pages = PagePool::Create(plan_->cache_groups(), 64);
+    EXPECT_TRUE(pages.ok()) << pages.status().ToString();
+    pages_ = std::move(pages).value();
+  }
+
+  Plan& plan() { return *plan_; }
+  PagePool& pages() { return *pages_; }
+  const GgufSource& source() const { return *source_; }
+  size_t vocab() const { return plan_->vocab_size(); }
+
+  // One step; the sequence grows by its tokens. Returns the logits of the wanted rows.
+  std::vector<float> Step(Sequence& sequence, std::span<const int32_t> tokens, Outputs outputs = Outputs::kAll) {
+    Status reserved = sequence.Reserve(sequence.length() + static_cast<int64_t>(tokens.size()));
+    EXPECT_TRUE(reserved.ok()) << reserved.ToString();
+    StepSpan span{.tokens = tokens, .pages = sequence.pages(), .first_slot = sequence.length(), .positions = {}, .outputs = outputs};
+    Rows rows(vocab());
+    Status ran = plan_->Run({&span, 1}, &rows);
+    EXPECT_TRUE(ran.ok()) << ran.ToString();
+    sequence.Commit(static_cast<int64_t>(tokens.size()));
+    return std::move(rows.values);
+  }
+
+  // Logits of every token, [tokens, vocab], fed in chunks.
+  std::vector<float> Logits(const std::vector<int32_t>& tokens, size_t chunk) {
+    Sequence sequence(pages_.get());
+    std::vector<float> all;
+    for (size_t i = 0; i < tokens.size(); i += chunk) {
+      const std::vector<float> rows = Step(sequence, std::span(tokens).subspan(i, std::min(chunk, tokens.size() - i)));
+      all.insert(all.end(), rows.begin(), rows.end());
+    }
+    return all;
+  }
+
+ private:
+  struct Rows : LogitsConsumer {
+    explicit Rows(size_t vocab) : vocab(vocab) {}
+    void Consume(size_t, size_t, size_t rows, const float* logits, size_t stride) override {
+      for (size_t r = 0; r < rows; ++r) values.insert(values.end(), logits + r * stride, logits + r * stride + vocab);
+    }
+    size_t vocab;
+    std::vector<float> values;
+  };
+  std::unique_ptr<GgufSource> source_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<PagePool> pages_;
+};
+
+}  // namespace moonlit::test
