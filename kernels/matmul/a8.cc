@@ -8,13 +8,18 @@ namespace moonlit {
 namespace {
 constexpr size_t kAlign = 64;
 
+// An odd number of cache lines: rows whose distance is a power of two would share one set of the first-level cache.
+size_t OddLines(size_t bytes) { return (CeilDiv(bytes, kAlign) | 1) * kAlign; }
+
+// In elements.
 struct Strides {
   size_t q, scale, sum;
 };
 
 Strides StridesOf(size_t k) {
   const size_t groups = CeilDiv(k, kA8Group);
-  return {RoundUp(k, kAlign), RoundUp(groups, kAlign / sizeof(float)), RoundUp(2 * groups, kAlign / sizeof(int16_t))};
+  return {OddLines(groups * kA8Group), OddLines(groups * sizeof(float)) / sizeof(float),
+          OddLines(2 * groups * sizeof(int16_t)) / sizeof(int16_t)};
 }
 }  // namespace
 

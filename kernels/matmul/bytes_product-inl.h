@@ -35,6 +35,8 @@ constexpr size_t kMaxRows = 2;
 #else
 constexpr size_t kMaxRows = 4;
 #endif
+// Rows whose dot products take turns.
+constexpr size_t kMaxTurns = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 4 : HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_AVX2 ? 2 : 1;
 constexpr size_t kMaxTiles = MOONLIT_EMULATED ? 1 : 4;
 
 // Emulated vectors are loops over arrays: expanding them for every row takes the compiler minutes and gains nothing.
@@ -64,20 +66,19 @@ HWY_INLINE RowSet<kRows> SelectRows(const ProductArgs& args, size_t row, size_t 
   return set;
 }
 
-template <class Codec, size_t kFirst, size_t kSteps>
-HWY_INLINE VI32 Dot(const int8_t* HWY_RESTRICT a, const VU8 (&w)[8], VI32 init) {
-  if constexpr (!Codec::kSigned) {
-    return DotUnsigned<Codec::kBound, kFirst, kSteps>(a, w, init);
+template <class Codec, size_t kFirst, size_t kSteps, size_t kRows>
+HWY_INLINE void Dot(const int8_t* const (&a)[kRows], const VU8 (&w)[8], VI32 (&sums)[kRows]) {
 #if MOONLIT_HAS_VPDPBUSD512 || (MOONLIT_HAS_VPDPBUSD256 && HWY_MAX_BYTES == 32)
-  } else {
-    return DotUnsigned<255, kFirst, kSteps>(a, w, init);
+  DotUnsigned<Codec::kSigned ? 255 : Codec::kBound, kFirst, kSteps>(a, w, sums);
 #else
-  } else {
+  if constexpr (Codec::kSigned) {
     VI8 s[8];
     Unroll<kSteps>([&](auto i) MOONLIT_INLINE_LAMBDA { s[kFirst + i] = hn::BitCast(DI8(), w[kFirst + i]); });
-    return DotSigned<kFirst, kSteps>(a, s, init);
-#endif
+    DotSigned<kFirst, kSteps>(a, s, sums);
+  } else {
+    DotUnsigned<Codec::kBound, kFirst, kSteps>(a, w, sums);
   }
+#endif
 }
 
 template <class Codec>
@@ -85,40 +86,54 @@ constexpr int OffsetOf() {
   return Codec::kSigned ? (kBiasSignedWeights ? 128 : 0) : Codec::kOffset;
 }
 
-// One unit of 32 k for one row and one vector of outputs.
-template <class Codec>
-MOONLIT_INNER VF32 AddUnit(const int8_t* HWY_RESTRICT a, const int16_t* HWY_RESTRICT sums, float a_scale, const VU8 (&w)[8],
-                        const VF32* scale, const VF32* add, VF32 acc) {
+// Rows [kRow, kRow + kCount) of one unit of 32 k and one vector of outputs; acc[r] belongs to row r.
+template <class Codec, size_t kRow, size_t kCount, size_t kRows>
+MOONLIT_INNER void AddUnit(const RowSet<kRows>& rows, size_t group, const VU8 (&w)[8], const VF32* scale, const VF32* add,
+                           VF32* acc) {
   constexpr int kOffset = OffsetOf<Codec>();
+  constexpr size_t kParts = Codec::kParts;
   const DF32 df;
-  const VF32 as = hn::Set(df, a_scale);
-  if constexpr (Codec::kParts == 1) {
-    VI32 sum = hn::Zero(DI32());
-    if constexpr (kOffset != 0) sum = SumOfTwoTimes<-kOffset>(sums);
-    sum = Dot<Codec, 0, 8>(a, w, sum);
-    acc = hn::MulAdd(hn::ConvertTo(df, sum), hn::Mul(as, scale[0]), acc);
-    if constexpr (Codec::kHasMin) acc = hn::MulAdd(hn::ConvertTo(df, SumOfTwo(sums)), hn::Mul(as, add[0]), acc);
-  } else {
-    Unroll<2>([&](auto part) MOONLIT_INLINE_LAMBDA {
-      constexpr size_t p = decltype(part)::value;
-      VI32 sum = hn::Zero(DI32());
-      if constexpr (kOffset != 0) sum = OneOfTwoTimes<-kOffset, p>(sums);
-      sum = Dot<Codec, 4 * p, 4>(a, w, sum);
-      acc = hn::MulAdd(hn::ConvertTo(df, sum), hn::Mul(as, scale[p]), acc);
-      if constexpr (Codec::kHasMin) {
-        acc = hn::MulAdd(hn::ConvertTo(df, OneOfTwoTimes<1, p>(sums)), hn::Mul(as, add[p]), acc);
+  const int8_t* a[kCount];
+  Unroll<kCount>([&](auto r) MOONLIT_INLINE_LAMBDA { a[r] = rows.q[kRow + r] + kA8Group * group; });
+  Unroll<kParts>([&](auto part) MOONLIT_INLINE_LAMBDA {
+    constexpr size_t p = decltype(part)::value;
+    VI32 sums[kCount];
+    Unroll<kCount>([&](auto r) MOONLIT_INLINE_LAMBDA {
+      const int16_t* of_a = rows.sums[kRow + r] + 2 * group;
+      if constexpr (kOffset == 0) {
+        sums[r] = hn::Zero(DI32());
+      } else if constexpr (kParts == 1) {
+        sums[r] = SumOfTwoTimes<-kOffset>(of_a);
+      } else {
+        sums[r] = OneOfTwoTimes<-kOffset, p>(of_a);
       }
     });
-  }
-  return acc;
+    Dot<Codec, 8 / kParts * p, 8 / kParts>(a, w, sums);
+    Unroll<kCount>([&](auto r) MOONLIT_INLINE_LAMBDA {
+      const VF32 as = hn::Set(df, rows.scale[kRow + r][group]);
+      VF32& out = acc[kRow + r];
+      out = hn::MulAdd(hn::ConvertTo(df, sums[r]), hn::Mul(as, scale[p]), out);
+      if constexpr (Codec::kHasMin) {
+        const int16_t* of_a = rows.sums[kRow + r] + 2 * group;
+        VI32 sum;
+        if constexpr (kParts == 1) {
+          sum = SumOfTwo(of_a);
+        } else {
+          sum = OneOfTwoTimes<1, p>(of_a);
+        }
+        out = hn::MulAdd(hn::ConvertTo(df, sum), hn::Mul(as, add[p]), out);
+      }
+    });
+  });
 }
 
-// Asks for the block that lies `kAheadBytes` further in this stream.
-template <class Codec>
-HWY_INLINE void PrefetchAhead(const uint8_t* block) {
+// Asks for the lines of one unit that lie kAheadBytes further in this stream.
+template <class Codec, size_t kUnitsOfBlock>
+HWY_INLINE void PrefetchAhead(const uint8_t* block, size_t unit) {
   constexpr size_t kAheadBytes = 2048;
-  constexpr size_t kLines = (Codec::kBytes * kTile + 63) / 64;
-  Unroll<kLines>([&](auto i) MOONLIT_INLINE_LAMBDA { __builtin_prefetch(block + kAheadBytes + 64 * i); });
+  constexpr size_t kLines = (Codec::kBytes * kTile + 64 * kUnitsOfBlock - 1) / (64 * kUnitsOfBlock);
+  const uint8_t* ahead = block + kAheadBytes + unit * kLines * 64;
+  Unroll<kLines>([&](auto i) MOONLIT_INLINE_LAMBDA { __builtin_prefetch(ahead + 64 * i); });
 }
 
 template <class Codec, size_t kUnit>
@@ -131,12 +146,12 @@ HWY_INLINE void AddBlock(const uint8_t* tile, size_t tile_bytes, size_t block, c
                          VF32 (&acc)[kTiles * kVectors * kRows]) {
   using L = Layout<Codec>;
   constexpr size_t kScales = Codec::kChunks * Codec::kUnits * Codec::kParts;
+  constexpr size_t kTurns = kRows < kMaxTurns ? kRows : kMaxTurns;
   const size_t small_at = L::Small(block);
   const size_t big_at = L::Big(block);
   Unroll<kTiles>([&](auto t) MOONLIT_INLINE_LAMBDA {
     const uint8_t* small = tile + t * tile_bytes + small_at;
     const uint8_t* big = tile + t * tile_bytes + big_at;
-    if constexpr (kRows == 1) PrefetchAhead<Codec>(big);
     Unroll<kVectors>([&](auto v) MOONLIT_INLINE_LAMBDA {
       VF32 scale[kScales];
       VF32 add[kScales];
@@ -148,10 +163,10 @@ HWY_INLINE void AddBlock(const uint8_t* tile, size_t tile_bytes, size_t block, c
           const size_t unit = chunk * Codec::kUnits + u;
           const size_t group = block * (Codec::kBlock / kA8Group) + unit;
           const size_t at = Codec::kChunks == 1 ? u * Codec::kParts : unit * Codec::kParts;
-          Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
-            constexpr size_t i = (decltype(t)::value * kVectors + decltype(v)::value) * kRows + decltype(r)::value;
-            acc[i] = AddUnit<Codec>(rows.q[r] + kA8Group * group, rows.sums[r] + 2 * group, rows.scale[r][group], w, scale + at,
-                                    add + at, acc[i]);
+          PrefetchAhead<Codec, Codec::kChunks * Codec::kUnits>(big, unit);
+          VF32* out = acc + (t * kVectors + v) * kRows;
+          Unroll<kRows / kTurns>([&](auto r) MOONLIT_INLINE_LAMBDA {
+            AddUnit<Codec, decltype(r)::value * kTurns, kTurns>(rows, group, w, scale + at, add + at, out);
           });
         });
       }
@@ -159,76 +174,121 @@ HWY_INLINE void AddBlock(const uint8_t* tile, size_t tile_bytes, size_t block, c
   });
 }
 
+// A part of K for some rows and tiles. The accumulators of earlier parts come from `sums` and go back there; the last part
+// writes the outputs instead. Kept in memory as floats they lose nothing.
+struct Panel {
+  size_t block_begin, block_end;
+  size_t blocks;  // of the whole row
+  float* sums;    // for the panel's first row and tile
+  size_t stride;  // from row to row, in floats; tiles lie kTile apart
+};
+
 // Rows [row, row + valid), valid <= kRows, of tiles [tile, tile + kTiles).
 template <class Codec, size_t kRows, size_t kTiles>
-HWY_NOINLINE void ProductOf(const ProductArgs& args, size_t tile, size_t row, size_t valid) {
+HWY_NOINLINE void ProductOf(const ProductArgs& args, size_t tile, size_t row, size_t valid, const Panel& panel) {
+  const DF32 df;
   const size_t tile_bytes = TileBytes<Codec>(args.k);
   const uint8_t* weights = args.weights + tile * tile_bytes;
   const RowSet<kRows> rows = SelectRows<kRows>(args, row, valid);
-  const size_t blocks = args.k / Codec::kBlock;
   VF32 acc[kTiles * kVectors * kRows];
-  Unroll<kTiles * kVectors * kRows>([&](auto i) MOONLIT_INLINE_LAMBDA { acc[i] = hn::Zero(DF32()); });
-  for (size_t b = 0; b < blocks; ++b) AddBlock<Codec, kRows, kTiles>(weights, tile_bytes, b, rows, acc);
-  Unroll<kTiles>([&](auto t) MOONLIT_INLINE_LAMBDA {
-    Unroll<kVectors>([&](auto v) MOONLIT_INLINE_LAMBDA {
-      const size_t n = (tile + t) * kTile + v * kLanes;
-      if (n >= args.n) return;
-      Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
-        if (r < valid) StoreVector(args, row + r, n, acc[(t * kVectors + v) * kRows + r]);
+  const auto for_each = [&](auto visit) MOONLIT_INLINE_LAMBDA {
+    Unroll<kTiles>([&](auto t) MOONLIT_INLINE_LAMBDA {
+      Unroll<kVectors>([&](auto v) MOONLIT_INLINE_LAMBDA {
+        Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { visit(t, v, r, acc[(t * kVectors + v) * kRows + r]); });
       });
     });
+  };
+  if (panel.block_begin == 0) {
+    for_each([&](auto, auto, auto, VF32& a) MOONLIT_INLINE_LAMBDA { a = hn::Zero(df); });
+  } else {
+    for_each([&](auto t, auto v, auto r, VF32& a) MOONLIT_INLINE_LAMBDA {
+      a = hn::LoadU(df, panel.sums + r * panel.stride + t * kTile + v * kLanes);
+    });
+  }
+  for (size_t b = panel.block_begin; b < panel.block_end; ++b) AddBlock<Codec, kRows, kTiles>(weights, tile_bytes, b, rows, acc);
+  if (panel.block_end < panel.blocks) {
+    for_each([&](auto t, auto v, auto r, VF32& a) MOONLIT_INLINE_LAMBDA {
+      hn::StoreU(a, df, panel.sums + r * panel.stride + t * kTile + v * kLanes);
+    });
+    return;
+  }
+  for_each([&](auto t, auto v, auto r, VF32& a) MOONLIT_INLINE_LAMBDA {
+    const size_t n = (tile + t) * kTile + v * kLanes;
+    if (n < args.n && r < valid) StoreVector(args, row + r, n, a);
   });
 }
 
-// All rows of a block of rows for one tile, in as few passes over the tile as the registers allow.
-template <class Codec>
-HWY_INLINE void RowsOfTile(const ProductArgs& args, size_t tile, size_t row, size_t row_end) {
-  while (row < row_end) {
-    const size_t left = row_end - row;
-    if (kMaxRows >= 16 && left > 12) {
-      constexpr size_t kRows = kMaxRows >= 16 ? 16 : 1;
-      const size_t valid = left < kRows ? left : kRows;
-      ProductOf<Codec, kRows, 1>(args, tile, row, valid);
-      row += valid;
-    } else if (kMaxRows >= 8 && left > 4) {
-      constexpr size_t kRows = kMaxRows >= 8 ? 8 : 1;
-      const size_t valid = left < kRows ? left : kRows;
-      ProductOf<Codec, kRows, 1>(args, tile, row, valid);
-      row += valid;
-    } else if (kMaxRows >= 4 && left > 2) {
-      constexpr size_t kRows = kMaxRows >= 4 ? 4 : 1;
-      const size_t valid = left < kRows ? left : kRows;
-      ProductOf<Codec, kRows, 1>(args, tile, row, valid);
-      row += valid;
-    } else if (left >= 2) {
-      ProductOf<Codec, 2, 1>(args, tile, row, 2);
-      row += 2;
-    } else {
-      ProductOf<Codec, 1, 1>(args, tile, row, 1);
-      row += 1;
-    }
+// What is shared by the loops over a block of rows and a group of tiles: the activations of a panel stay in the first-level
+// cache while the group's tiles pass, the weights of a group's panel stay in the second-level one while the rows pass.
+constexpr size_t kBlockRows = 64;
+constexpr size_t kGroupTiles = 8;
+constexpr size_t kPanelBytes = 16 * 1024;
+
+// Tiles [tile, tile_end) for rows [row, row + valid) in one pass over each.
+template <class Codec, size_t kRows>
+HWY_INLINE void TilesOf(const ProductArgs& args, size_t tile, size_t tile_end, size_t row, size_t valid, Panel panel) {
+  for (; tile < tile_end; ++tile) {
+    ProductOf<Codec, kRows, 1>(args, tile, row, valid, panel);
+    panel.sums += kTile;
   }
 }
 
-// Rows whose activations stay in the second-level cache while the tiles of a task pass by.
-HWY_INLINE size_t RowsInCache(size_t k) {
-  constexpr size_t kCacheBytes = 256 * 1024;
-  const size_t rows = kCacheBytes / (k + 1) / kMaxRows * kMaxRows;
-  return rows < kMaxRows ? kMaxRows : rows;
+// In as few passes over the tiles as the registers allow. Starts are multiples of the rows that a pass takes, so that its
+// unused rows have room in the panel's sums.
+template <class Codec>
+HWY_INLINE void RowsOf(const ProductArgs& args, size_t tile, size_t tile_end, size_t row, size_t row_end, Panel panel) {
+  while (row < row_end) {
+    const size_t left = row_end - row;
+    size_t done = 1;
+    if (kMaxRows >= 16 && left > 12) {
+      done = kMaxRows >= 16 ? 16 : 1;
+      TilesOf<Codec, kMaxRows >= 16 ? 16 : 1>(args, tile, tile_end, row, left < done ? left : done, panel);
+    } else if (kMaxRows >= 8 && left > 4) {
+      done = kMaxRows >= 8 ? 8 : 1;
+      TilesOf<Codec, kMaxRows >= 8 ? 8 : 1>(args, tile, tile_end, row, left < done ? left : done, panel);
+    } else if (kMaxRows >= 4 && left > 2) {
+      done = kMaxRows >= 4 ? 4 : 1;
+      TilesOf<Codec, kMaxRows >= 4 ? 4 : 1>(args, tile, tile_end, row, left < done ? left : done, panel);
+    } else if (left >= 2) {
+      done = 2;
+      TilesOf<Codec, 2>(args, tile, tile_end, row, 2, panel);
+    } else {
+      TilesOf<Codec, 1>(args, tile, tile_end, row, 1, panel);
+    }
+    row += done;
+    panel.sums += done * panel.stride;
+  }
+}
+
+// Blocks of a panel, so that the activations of one pass fill kPanelBytes.
+template <class Codec>
+HWY_INLINE size_t PanelBlocks(size_t rows) {
+  const size_t together = rows < kMaxRows ? rows : kMaxRows;
+  const size_t blocks = kPanelBytes / together / Codec::kBlock;
+  return blocks == 0 ? 1 : blocks;
 }
 
 template <class Codec>
 void Multiply(const ProductArgs& args) {
+  const size_t blocks = args.k / Codec::kBlock;
+  size_t tile = args.tile_begin;
   if (args.rows == 1) {
-    size_t tile = args.tile_begin;
-    for (; tile + kMaxTiles <= args.tile_end; tile += kMaxTiles) ProductOf<Codec, 1, kMaxTiles>(args, tile, 0, 1);
-    for (; tile < args.tile_end; ++tile) ProductOf<Codec, 1, 1>(args, tile, 0, 1);
+    const Panel all = {0, blocks, blocks, nullptr, 0};
+    for (; tile + kMaxTiles <= args.tile_end; tile += kMaxTiles) ProductOf<Codec, 1, kMaxTiles>(args, tile, 0, 1, all);
+    for (; tile < args.tile_end; ++tile) ProductOf<Codec, 1, 1>(args, tile, 0, 1, all);
     return;
   }
-  const size_t step = RowsInCache(args.k);
-  for (size_t row = 0; row < args.rows; row += step) {
-    const size_t row_end = row + step < args.rows ? row + step : args.rows;
-    for (size_t tile = args.tile_begin; tile < args.tile_end; ++tile) RowsOfTile<Codec>(args, tile, row, row_end);
+  HWY_ALIGN float sums[kBlockRows * kGroupTiles * kTile];
+  const size_t step = PanelBlocks<Codec>(args.rows);
+  for (size_t row = 0; row < args.rows; row += kBlockRows) {
+    const size_t row_end = row + kBlockRows < args.rows ? row + kBlockRows : args.rows;
+    for (tile = args.tile_begin; tile < args.tile_end; tile += kGroupTiles) {
+      const size_t tile_end = tile + kGroupTiles < args.tile_end ? tile + kGroupTiles : args.tile_end;
+      for (size_t b = 0; b < blocks; b += step) {
+        const Panel panel = {b, b + step < blocks ? b + step : blocks, blocks, sums, kGroupTiles * kTile};
+        RowsOf<Codec>(args, tile, tile_end, row, row_end, panel);
+      }
+    }
   }
 }
 

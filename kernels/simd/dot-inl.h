@@ -5,7 +5,7 @@
 // A step is four consecutive k of one activation row (4 int8, the same for all lanes) against a vector of weights that holds
 // four bytes of one output in each 32-bit lane. Eight steps are a block of 32 k. All results are exact in int32.
 //
-//   VI32 sum = DotUnsigned<15, 0, 8>(a, w, init);   // w[s] lane n: weights 4s .. 4s+3 of output n, each in 0 .. 15
+//   DotUnsigned<15, 0, 8>(a, w, sums);   // w[s] lane n: weights 4s .. 4s+3 of output n, each in 0 .. 15; sums[r] += a[r] * w
 //
 //   variant            instruction           what is summed in 16 bits
 //   AVX-512 VNNI       vpdpbusd zmm          nothing
@@ -120,32 +120,34 @@ HWY_INLINE VI32 Dpbusd(VI32 sum, VU8 w, VI32 a) {
 #endif
 }
 
-// `w` in 0 .. kBound; steps kFirst .. kFirst + kSteps - 1; `a` points to step 0.
-template <int kBound, size_t kFirst, size_t kSteps>
-HWY_INLINE VI32 DotUnsigned(const int8_t* HWY_RESTRICT a, const VU8 (&w)[8], VI32 sum) {
+// `w` in 0 .. kBound; steps kFirst .. kFirst + kSteps - 1; a[r] points to step 0 of row r. A row is a chain of dependent
+// instructions, so the rows take turns.
+template <int kBound, size_t kFirst, size_t kSteps, size_t kRows>
+HWY_INLINE void DotUnsigned(const int8_t* const (&a)[kRows], const VU8 (&w)[8], VI32 (&sums)[kRows]) {
   static_assert(kBound <= 255, "a byte");
   Unroll<kSteps>([&](auto i) MOONLIT_INLINE_LAMBDA {
     constexpr size_t s = kFirst + decltype(i)::value;
-    sum = Dpbusd(sum, w[s], hn::Set(DI32(), LoadFour(a + 4 * s)));
+    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
+      sums[r] = Dpbusd(sums[r], w[s], hn::Set(DI32(), LoadFour(a[r] + 4 * s)));
+    });
   });
-  return sum;
 }
 
 #elif HWY_TARGET_IS_NEON && MOONLIT_HAS_SDOT
 
-template <size_t kFirst, size_t kSteps>
-HWY_INLINE VI32 DotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 sum) {
+// Rows take turns, because each is a chain of dependent instructions.
+template <size_t kFirst, size_t kSteps, size_t kRows>
+HWY_INLINE void DotSigned(const int8_t* const (&a)[kRows], const VI8 (&w)[8], VI32 (&sums)[kRows]) {
   static_assert(kSteps % 4 == 0, "four steps share one load of activations");
-  int32x4_t s = sum.raw;
   Unroll<kSteps / 4>([&](auto q) MOONLIT_INLINE_LAMBDA {
     constexpr size_t base = kFirst + 4 * decltype(q)::value;
-    const int8x16_t four = vld1q_s8(a + 4 * base);
-    s = vdotq_laneq_s32(s, w[base + 0].raw, four, 0);
-    s = vdotq_laneq_s32(s, w[base + 1].raw, four, 1);
-    s = vdotq_laneq_s32(s, w[base + 2].raw, four, 2);
-    s = vdotq_laneq_s32(s, w[base + 3].raw, four, 3);
+    int8x16_t four[kRows];
+    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { four[r] = vld1q_s8(a[r] + 4 * base); });
+    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sums[r].raw = vdotq_laneq_s32(sums[r].raw, w[base].raw, four[r], 0); });
+    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sums[r].raw = vdotq_laneq_s32(sums[r].raw, w[base + 1].raw, four[r], 1); });
+    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sums[r].raw = vdotq_laneq_s32(sums[r].raw, w[base + 2].raw, four[r], 2); });
+    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sums[r].raw = vdotq_laneq_s32(sums[r].raw, w[base + 3].raw, four[r], 3); });
   });
-  return VI32(s);
 }
 
 #elif HWY_TARGET_IS_NEON
@@ -188,7 +190,7 @@ HWY_INLINE VI32 DotWidening(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI3
 }
 
 template <size_t kFirst, size_t kSteps>
-HWY_INLINE VI32 DotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 sum) {
+HWY_INLINE VI32 RowDotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 sum) {
   return DotWidening<128, kFirst, kSteps>(a, w, sum);
 }
 
@@ -196,7 +198,7 @@ HWY_INLINE VI32 DotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 
 
 // Each int16 lane takes two products a step.
 template <int kBound, size_t kFirst, size_t kSteps>
-HWY_INLINE VI32 DotUnsigned(const int8_t* HWY_RESTRICT a, const VU8 (&w)[8], VI32 sum) {
+HWY_INLINE VI32 RowDotUnsigned(const int8_t* HWY_RESTRICT a, const VU8 (&w)[8], VI32 sum) {
   constexpr size_t kMost = StepsInInt16(kBound, 2);
   constexpr size_t kRun = kMost < kSteps ? kMost : kSteps;
   static_assert(kRun >= 1 && kSteps % kRun == 0, "runs must tile the steps");
@@ -218,7 +220,7 @@ HWY_INLINE VI32 DotUnsigned(const int8_t* HWY_RESTRICT a, const VU8 (&w)[8], VI3
 
 // Signs are moved from the weights to the activations: |w| <= 128 and |a| <= 127, so two products stay below 32767.
 template <size_t kFirst, size_t kSteps>
-HWY_INLINE VI32 DotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 sum) {
+HWY_INLINE VI32 RowDotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 sum) {
   const DI16 di16;
   const DI32 di32;
   const VI16 ones = hn::Set(di16, 1);
@@ -235,7 +237,7 @@ HWY_INLINE VI32 DotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 
 #else
 
 template <size_t kFirst, size_t kSteps>
-HWY_INLINE VI32 DotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 sum) {
+HWY_INLINE VI32 RowDotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 sum) {
   HWY_ALIGN int32_t sums[kLanes];
   HWY_ALIGN int8_t weights[4 * kLanes];
   hn::Store(sum, DI32(), sums);
@@ -250,25 +252,43 @@ HWY_INLINE VI32 DotSigned(const int8_t* HWY_RESTRICT a, const VI8 (&w)[8], VI32 
 
 #endif
 
-// What the variant's instruction does not have itself: bytes of up to 127 are the same signed and unsigned.
+// What is left to give every variant both functions, for any number of rows. Bytes of up to 127 are the same signed and
+// unsigned.
 #if MOONLIT_HAS_VPDPBUSD512 || (MOONLIT_HAS_VPDPBUSD256 && HWY_MAX_BYTES == 32)
-#elif HWY_TARGET_IS_NEON && !MOONLIT_HAS_SDOT
-template <int kBound, size_t kFirst, size_t kSteps>
-HWY_INLINE VI32 DotUnsigned(const int8_t* HWY_RESTRICT a, const VU8 (&w)[8], VI32 sum) {
-  static_assert(kBound <= 127, "must be equal as a signed byte");
-  VI8 s[8];
-  Unroll<kSteps>([&](auto i) MOONLIT_INLINE_LAMBDA { s[kFirst + i] = hn::BitCast(DI8(), w[kFirst + i]); });
-  return DotWidening<kBound, kFirst, kSteps>(a, s, sum);
-}
-#elif HWY_TARGET <= HWY_SSSE3 && HWY_ARCH_X86
+#elif HWY_TARGET_IS_NEON && MOONLIT_HAS_SDOT
+#define MOONLIT_UNSIGNED_IS_SIGNED 1
 #else
-template <int kBound, size_t kFirst, size_t kSteps>
-HWY_INLINE VI32 DotUnsigned(const int8_t* HWY_RESTRICT a, const VU8 (&w)[8], VI32 sum) {
+template <size_t kFirst, size_t kSteps, size_t kRows>
+HWY_INLINE void DotSigned(const int8_t* const (&a)[kRows], const VI8 (&w)[8], VI32 (&sums)[kRows]) {
+  Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sums[r] = RowDotSigned<kFirst, kSteps>(a[r], w, sums[r]); });
+}
+#if HWY_TARGET <= HWY_SSSE3 && HWY_ARCH_X86
+template <int kBound, size_t kFirst, size_t kSteps, size_t kRows>
+HWY_INLINE void DotUnsigned(const int8_t* const (&a)[kRows], const VU8 (&w)[8], VI32 (&sums)[kRows]) {
+  Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sums[r] = RowDotUnsigned<kBound, kFirst, kSteps>(a[r], w, sums[r]); });
+}
+#elif HWY_TARGET_IS_NEON
+template <int kBound, size_t kFirst, size_t kSteps, size_t kRows>
+HWY_INLINE void DotUnsigned(const int8_t* const (&a)[kRows], const VU8 (&w)[8], VI32 (&sums)[kRows]) {
   static_assert(kBound <= 127, "must be equal as a signed byte");
   VI8 s[8];
   Unroll<kSteps>([&](auto i) MOONLIT_INLINE_LAMBDA { s[kFirst + i] = hn::BitCast(DI8(), w[kFirst + i]); });
-  return DotSigned<kFirst, kSteps>(a, s, sum);
+  Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sums[r] = DotWidening<kBound, kFirst, kSteps>(a[r], s, sums[r]); });
 }
+#else
+#define MOONLIT_UNSIGNED_IS_SIGNED 1
+#endif
+#endif
+
+#if MOONLIT_UNSIGNED_IS_SIGNED
+template <int kBound, size_t kFirst, size_t kSteps, size_t kRows>
+HWY_INLINE void DotUnsigned(const int8_t* const (&a)[kRows], const VU8 (&w)[8], VI32 (&sums)[kRows]) {
+  static_assert(kBound <= 127, "must be equal as a signed byte");
+  VI8 s[8];
+  Unroll<kSteps>([&](auto i) MOONLIT_INLINE_LAMBDA { s[kFirst + i] = hn::BitCast(DI8(), w[kFirst + i]); });
+  DotSigned<kFirst, kSteps>(a, s, sums);
+}
+#undef MOONLIT_UNSIGNED_IS_SIGNED
 #endif
 
 }  // namespace
