@@ -26,14 +26,14 @@ struct Q8Format {
       w[s] = hn::BitCast(DU8(), kBiasSignedWeights ? hn::Xor(u, hn::Set(DU32(), 0x80808080u)) : u);
     });
   }
-  template <size_t kSteps>
-  static HWY_INLINE VI32 Dot(const int8_t* a, const VU8 (&w)[8], VI32 start) {
+  template <size_t kSteps, size_t kRows>
+  static HWY_INLINE void Dot(const int8_t* const (&a)[kRows], const VU8 (&w)[8], VI32 (&sums)[kRows]) {
     if constexpr (kBiasSignedWeights) {
-      return DotUnsigned<255, 0, kSteps>(a, w, start);
+      DotUnsigned<255, 0, kSteps>(a, w, sums);
     } else {
       VI8 s[8];
       Unroll<kSteps>([&](auto i) MOONLIT_INLINE_LAMBDA { s[i] = hn::BitCast(DI8(), w[i]); });
-      return DotSigned<0, kSteps>(a, s, start);
+      DotSigned<0, kSteps>(a, s, sums);
     }
   }
 };
@@ -50,16 +50,11 @@ struct Q4Format {
       w[2 * s + 1] = hn::BitCast(DU8(), hn::And(hn::ShiftRight<4>(u), nibble));
     });
   }
-  template <size_t kSteps>
-  static HWY_INLINE VI32 Dot(const int8_t* a, const VU8 (&w)[8], VI32 start) {
-    return DotUnsigned<15, 0, kSteps>(a, w, start);
+  template <size_t kSteps, size_t kRows>
+  static HWY_INLINE void Dot(const int8_t* const (&a)[kRows], const VU8 (&w)[8], VI32 (&sums)[kRows]) {
+    DotUnsigned<15, 0, kSteps>(a, w, sums);
   }
 };
-
-HWY_INLINE VF32 LoadHalves(const uint8_t* halves) {
-  const hn::Rebind<hwy::float16_t, DF32> df16;
-  return hn::PromoteTo(DF32(), hn::LoadU(df16, reinterpret_cast<const hwy::float16_t*>(halves)));
-}
 
 // Nearest integer of |x| < 2^22, ties to even.
 HWY_INLINE int32_t RoundToInt(float x) {
@@ -120,11 +115,18 @@ HWY_INLINE void ScoreByteVec(const uint8_t* keys, const uint8_t* scales, size_t 
   for (size_t b = 0; b < groups; ++b) {
     VU8 w[8];
     Format::template Load<8>(column + b * kLanesOfGroup * kPageGroup * 4, kPageGroup * 4, w);
-    const VF32 key_scale = LoadHalves(scale + b * kPageGroup * 2);
+    const VF32 key_scale = LoadF16(scale + b * kPageGroup * 2);
+    const int8_t* q[kRows];
+    VI32 dots[kRows];
     Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
       const size_t at = (row + r) * groups + b;
-      const VI32 dot = Format::template Dot<8>(work.q8 + at * kScaleGroup, w, hn::Set(DI32(), work.q8_start[at]));
-      sum[r] = hn::MulAdd(hn::ConvertTo(df, dot), hn::Mul(key_scale, hn::Set(df, work.q8_scale[at])), sum[r]);
+      q[r] = work.q8 + at * kScaleGroup;
+      dots[r] = hn::Set(DI32(), work.q8_start[at]);
+    });
+    Format::template Dot<8>(q, w, dots);
+    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
+      const VF32 scale = hn::Mul(key_scale, hn::Set(df, work.q8_scale[(row + r) * groups + b]));
+      sum[r] = hn::MulAdd(hn::ConvertTo(df, dots[r]), scale, sum[r]);
     });
   }
   Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
@@ -169,20 +171,21 @@ void PrepareByteValues(const AttentionArgs& args, const TileView& view, const ui
   const size_t slot = view.slot % layout.page_tokens;
   for (size_t b = 0; b < dims / kScaleGroup; ++b) {
     for (size_t t = 0; t < kTile; t += kLanes) {
-      const VF32 s = LoadHalves(scales + (b * layout.page_tokens + slot + t) * 2);
+      const VF32 s = LoadF16(scales + (b * layout.page_tokens + slot + t) * 2);
       hn::Store(s, DF32(), work.v8_scale + b * kTile + t);
     }
   }
   HWY_ALIGN int8_t full[32];
   memset(full, 127, sizeof(full));
   for (size_t dim = 0; dim < dims; dim += kLanes) {
-    VI32 sum = hn::Zero(DI32());
+    const int8_t* a[1] = {full};
+    VI32 sum[1] = {hn::Zero(DI32())};
     for (size_t run = 0; run < kTileSteps / kRunSteps; ++run) {
       VU8 w[8];
       Format::template Load<kRunSteps>(ValueRun<Format>(values, dims, run, dim), dims * 4, w);
-      sum = Format::template Dot<kRunSteps>(full, w, sum);
+      Format::template Dot<kRunSteps>(a, w, sum);
     }
-    hn::Store(sum, DI32(), work.v8_start + dim);
+    hn::Store(sum[0], DI32(), work.v8_start + dim);
   }
 }
 
@@ -196,7 +199,7 @@ HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_
   VF32 x[kTileVecs];
   VF32 largest = hn::Zero(df);
   VF32 total = hn::Zero(df);
-  Unroll<kTileVecs>([&](auto v) MOONLIT_INLINE_LAMBDA {
+  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
     const VF32 j = hn::Iota(df, static_cast<float>(v * kLanes));
     const VF32 product = hn::Mul(hn::Load(df, p + v * kLanes), hn::Load(df, scales + v * kLanes));
     x[v] = hn::IfThenElseZero(hn::And(hn::Ge(j, from), hn::Lt(j, to)), product);  // an invisible slot's scale may be NaN
@@ -209,7 +212,7 @@ HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_
   const bool counts = finite && max >= 1e-30f;
   const VF32 inverse = hn::Set(df, counts ? 254.0f / max : 0.0f);
   VI32 sum_of_codes = hn::Zero(DI32());
-  Unroll<kTileVecs>([&](auto v) MOONLIT_INLINE_LAMBDA {
+  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
     const VF32 y = counts ? hn::Mul(x[v], inverse) : hn::Zero(df);
     const VI32 code = hn::Sub(hn::NearestInt(y), hn::Set(DI32(), 127));
     sum_of_codes = hn::Add(sum_of_codes, code);
@@ -234,10 +237,11 @@ HWY_INLINE void AddByteValues(const uint8_t* values, size_t dims, const Workspac
     for (size_t run = 0; run < kTileSteps / kRunSteps; ++run) {
       VU8 w[8];
       Format::template Load<kRunSteps>(ValueRun<Format>(values, dims, run, dim), dims * 4, w);
+      const int8_t* codes[kRows];
       Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
-        const int8_t* codes = work.p8 + (r * groups + b) * kTile + run * kRunSteps * 4;
-        sum[r] = Format::template Dot<kRunSteps>(codes, w, sum[r]);
+        codes[r] = work.p8 + (r * groups + b) * kTile + run * kRunSteps * 4;
       });
+      Format::template Dot<kRunSteps>(codes, w, sum);
     }
     Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
       float* o = out + r * out_stride + dim;

@@ -38,30 +38,33 @@ HWY_INLINE void FinishScores(const ScoreRule& rule, const AttentionArgs& args, s
                              VF32 (&x)[kTileVecs]) {
   const DF32 df;
   const VF32 factor = hn::Set(df, rule.factor);
-  Unroll<kTileVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = hn::Mul(x[v], factor); });
+  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = hn::Mul(x[v], factor); });
   if (rule.cap != 0.0f) {
     const VF32 cap = hn::Set(df, rule.cap);
-    Unroll<kTileVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = hn::Mul(cap, Tanh(df, x[v])); });
+    ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = hn::Mul(cap, Tanh(df, x[v])); });
   }
   if (args.alibi_slopes != nullptr) {
     const VF32 slope = hn::Set(df, args.alibi_slopes[row] * kLog2E);
     const float distance = static_cast<float>(static_cast<int64_t>(view.slot) - args.position[row]);
-    Unroll<kTileVecs>([&](auto v) MOONLIT_INLINE_LAMBDA {
+    ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
       const VF32 j = hn::Iota(df, distance + static_cast<float>(v * kLanes));
       x[v] = hn::MulAdd(slope, j, x[v]);
     });
   }
-  // The bound is the first operand: x86's min and max give the second one when either is NaN, so NaN stays.
-  const VF32 bound = hn::Set(df, kLargestScore);
-  const VF32 lower = hn::Set(df, -kLargestScore);
-  Unroll<kTileVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = hn::Max(lower, hn::Min(bound, x[v])); });
+  // By comparisons, not by Min and Max, which lose NaN on some targets.
+  const VF32 highest = hn::Set(df, kLargestScore);
+  const VF32 lowest = hn::Set(df, -kLargestScore);
+  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
+    x[v] = hn::IfThenElse(hn::Gt(x[v], highest), highest, x[v]);
+    x[v] = hn::IfThenElse(hn::Lt(x[v], lowest), lowest, x[v]);
+  });
 }
 
 HWY_INLINE void HideSlots(size_t low, size_t high, VF32 (&x)[kTileVecs]) {
   const DF32 df;
   const VF32 from = hn::Set(df, static_cast<float>(low));
   const VF32 to = hn::Set(df, static_cast<float>(high));
-  Unroll<kTileVecs>([&](auto v) MOONLIT_INLINE_LAMBDA {
+  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
     const VF32 j = hn::Iota(df, static_cast<float>(v * kLanes));
     x[v] = hn::IfThenElse(hn::And(hn::Ge(j, from), hn::Lt(j, to)), x[v], hn::Set(df, kNegInf));
   });
@@ -70,7 +73,7 @@ HWY_INLINE void HideSlots(size_t low, size_t high, VF32 (&x)[kTileVecs]) {
 // bf16 probabilities for the products with V. The sum takes the rounded values too, so that the weights still add up to 1.
 HWY_INLINE void StoreBF16(uint16_t* out, VF32 (&p)[kTileVecs]) {
   const hn::Rebind<uint16_t, DF32> du16;
-  Unroll<kTileVecs>([&](auto v) MOONLIT_INLINE_LAMBDA {
+  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
     const VU32 rounded = RoundToBF16(p[v]);
     hn::StoreU(hn::TruncateTo(du16, hn::ShiftRight<16>(rounded)), du16, out + v * kLanes);
     p[v] = hn::BitCast(DF32(), rounded);
@@ -83,11 +86,11 @@ void SoftmaxRow(const ScoreRule& rule, const AttentionArgs& args, const TileView
   const DF32 df;
   float* scores = work.scores + row * kTile;
   VF32 x[kTileVecs];
-  Unroll<kTileVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = hn::Load(df, scores + v * kLanes); });
+  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = hn::Load(df, scores + v * kLanes); });
   FinishScores(rule, args, row, view, x);
   if (view.low[row] != 0 || view.high[row] != kTile) HideSlots(view.low[row], view.high[row], x);
   VF32 largest = x[0];
-  Unroll<kTileVecs - 1>([&](auto v) MOONLIT_INLINE_LAMBDA { largest = hn::Max(largest, x[v + 1]); });
+  ForTileVecs<1>([&](auto v) MOONLIT_INLINE_LAMBDA { largest = hn::Max(largest, x[v]); });
   const float tile_max = hn::ReduceMax(df, largest);
   if (tile_max > triple[0]) {
     if (triple[1] != 0.0f) {
@@ -98,14 +101,14 @@ void SoftmaxRow(const ScoreRule& rule, const AttentionArgs& args, const TileView
     triple[0] = tile_max;
   }
   const VF32 max = hn::Set(df, triple[0]);
-  Unroll<kTileVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = Exp2NotPositive(df, hn::Sub(x[v], max)); });
+  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = Exp2NotPositive(df, hn::Sub(x[v], max)); });
   if (rule.round_to_bf16) {
     StoreBF16(work.p16 + row * kTile, x);
   } else {
-    Unroll<kTileVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { hn::Store(x[v], df, scores + v * kLanes); });
+    ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { hn::Store(x[v], df, scores + v * kLanes); });
   }
   VF32 sum = x[0];
-  Unroll<kTileVecs - 1>([&](auto v) MOONLIT_INLINE_LAMBDA { sum = hn::Add(sum, x[v + 1]); });
+  ForTileVecs<1>([&](auto v) MOONLIT_INLINE_LAMBDA { sum = hn::Add(sum, x[v]); });
   triple[1] += hn::ReduceSum(df, sum);
 }
 

@@ -13,11 +13,14 @@ namespace {
 constexpr size_t kTile = kAttentionTile;
 constexpr size_t kTileVecs = kTile / kLanes;
 
+// Without vector registers, blocks gain nothing and only make the compiler slow.
+constexpr bool kHasRegisters = HWY_TARGET != HWY_EMU128;
+
 // Rows whose accumulators are in registers at the same time; they share each load of K and V.
-constexpr size_t kRowBlock = 4;
+constexpr size_t kRowBlock = kHasRegisters ? 4 : 1;
 
 // Vectors beside each other in such a block: 16 accumulators where there are 32 registers, 8 where there are 16.
-constexpr size_t kMostVecs = HWY_MAX_BYTES == 64 || (HWY_ARCH_ARM_A64 && HWY_MAX_BYTES == 16) ? 4 : 2;
+constexpr size_t kMostVecs = !kHasRegisters ? 1 : HWY_MAX_BYTES == 64 || HWY_ARCH_ARM_A64 ? 4 : 2;
 constexpr size_t kScoreVecs = kMostVecs < kTileVecs ? kMostVecs : kTileVecs;
 
 // From this many rows on, a 16-bit tile is widened to f32 in scratch once instead of in registers once a row block. The same
@@ -125,21 +128,35 @@ void LookAtTile(const AttentionArgs& args, size_t slot, TileView* view) {
   }
 }
 
+// All vectors of a tile's scores: in registers where they fit, else a loop over memory.
+template <size_t kFirst = 0, class Body>
+HWY_INLINE void ForTileVecs(Body&& body) {
+  if constexpr (kTileVecs <= 8 && kHasRegisters) {
+    Unroll<kTileVecs, kFirst>(body);
+  } else {
+    for (size_t v = kFirst; v < kTileVecs; ++v) body(v);
+  }
+}
+
 HWY_INLINE bool Sees(const TileView& view, size_t row) { return view.low[row] < view.high[row]; }
 
 // Calls body(rows, first_row) with the number of rows as a constant.
 template <class Body>
-HWY_INLINE void WithRows(size_t rows, Body&& body) {
-  static_assert(kRowBlock == 4, "cases below");
-  switch (rows) {
-    case 4:
-      return body(Index<4>());
-    case 3:
-      return body(Index<3>());
-    case 2:
-      return body(Index<2>());
-    default:
-      return body(Index<1>());
+HWY_INLINE void WithRows([[maybe_unused]] size_t rows, Body&& body) {
+  static_assert(kRowBlock == 4 || kRowBlock == 1, "cases below");
+  if constexpr (kRowBlock == 1) {
+    return body(Index<1>());
+  } else {
+    switch (rows) {
+      case 4:
+        return body(Index<4>());
+      case 3:
+        return body(Index<3>());
+      case 2:
+        return body(Index<2>());
+      default:
+        return body(Index<1>());
+    }
   }
 }
 
