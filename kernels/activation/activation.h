@@ -2,16 +2,16 @@
 // Element-wise functions on rows of [n] floats.
 //
 //   silu(x)       = x / (1 + exp(-x))                                            Elfwing et al. 2017, arXiv:1702.03118
-//   gelu(x)       = x * (1 + erf(x / sqrt 2)) / 2                                Hendrycks & Gimpel 2016, arXiv:1606.08415
+//   gelu(x)       = x * (1 + erf(x / sqrt 2)) / 2                          Hendrycks & Gimpel 2016, arXiv:1606.08415
 //   gelu_tanh(x)  = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2        its approximation in the same paper
 //   relu2(x)      = max(x, 0)^2                                                  So et al. 2021, arXiv:2109.08668
 //   swiglu, geglu, geglu_tanh = silu, gelu, gelu_tanh of the gate, times up      Shazeer 2020, arXiv:2002.05202
 //
 //   GetActivationTable(variant).swiglu(gate, up, out, n);
 //
-// An element's bits depend on its inputs and the variant only, never on its place in the row. Errors stay within a few units
-// in the last place of x (of x * up for the gated ones): see tests/smallops. NaN in, NaN out; silu and gelu of -inf are NaN.
-// No alignment needed; `out` may be equal to an input. Pure: no allocation, no threads.
+// An element's bits depend on its inputs and the variant only, never on its place in the row. Errors stay within a few
+// units in the last place of x (of x * up for the gated ones): see tests/smallops. NaN in, NaN out; silu and gelu of
+// -inf are NaN. No alignment needed; `out` may be equal to an input. Pure: no allocation, no threads.
 #pragma once
 
 #include <stddef.h>

@@ -42,8 +42,8 @@ HWY_INLINE V SiluOf(V x) { return GateBySigmoid(x, x); }
 // (1 + tanh(y)) / 2 = 1 / (1 + exp(-2y)).
 HWY_INLINE V GeluTanhOf(V x) {
   const D tag;
-  const auto linear = hn::Set(tag, 1.5957691216057308f);   // 2 sqrt(2 / pi)
-  const auto cubic = hn::Set(tag, 0.07135481282553242f);   // the same * 0.044715
+  const auto linear = hn::Set(tag, 1.5957691216057308f);  // 2 sqrt(2 / pi)
+  const auto cubic = hn::Set(tag, 0.07135481282553242f);  // the same * 0.044715
   return GateBySigmoid(x, hn::Mul(x, hn::MulAdd(hn::Mul(x, x), cubic, linear)));
 }
 
@@ -109,7 +109,8 @@ void Scale(const float* x, float factor, float* out, size_t n) {
 }  // namespace
 
 extern const ActivationTable kActivationTable;
-const ActivationTable kActivationTable = {&Silu, &Gelu, &GeluTanh, &ReluSquared, &SwiGlu, &GeGlu, &GeGluTanh, &Add, &Mul, &Scale};
+const ActivationTable kActivationTable = {&Silu,  &Gelu,      &GeluTanh, &ReluSquared, &SwiGlu,
+                                          &GeGlu, &GeGluTanh, &Add,      &Mul,         &Scale};
 
 }  // namespace MOONLIT_NS
 }  // namespace moonlit

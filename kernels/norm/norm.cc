@@ -5,8 +5,8 @@
 
 namespace moonlit {
 
-#define MOONLIT_BUILT_VARIANT(name) \
-  namespace name {                  \
+#define MOONLIT_BUILT_VARIANT(name)  \
+  namespace name {                   \
   extern const NormTable kNormTable; \
   }
 #include "moonlit/variants_built.inc"

@@ -19,9 +19,8 @@ float Sum(const float* x, size_t d, float scale, float shift) {
   const size_t lanes = hn::Lanes(tag);
   const auto factor = hn::Set(tag, scale);
   const auto minus = hn::Set(tag, shift);
-  auto add = [&](hn::Vec<D> sum, hn::Vec<D> v) HWY_ATTR {
-    return kPower == 1 ? hn::Add(sum, v) : hn::MulAdd(v, v, sum);
-  };
+  auto add = [&](hn::Vec<D> sum, hn::Vec<D> v)
+                 HWY_ATTR { return kPower == 1 ? hn::Add(sum, v) : hn::MulAdd(v, v, sum); };
   auto term = [&](const float* p) HWY_ATTR { return hn::Sub(hn::Mul(hn::LoadU(tag, p), factor), minus); };
   auto sum0 = hn::Zero(tag), sum1 = sum0, sum2 = sum0, sum3 = sum0;
   size_t i = 0;
@@ -45,7 +44,8 @@ float Sum(const float* x, size_t d, float scale, float shift) {
 float InverseRoot(float value) { return value < kInfinity ? 1.0f / __builtin_sqrtf(value) : __builtin_nanf(""); }
 
 // out = ((x - mean) * inverse * after) * weight + bias. `after` is a power of two that keeps `inverse` in range.
-void Apply(const NormArgs& args, const float* x, float mean, float inverse, float after, const float* bias, float* out) {
+void Apply(const NormArgs& args, const float* x, float mean, float inverse, float after, const float* bias,
+           float* out) {
   const D tag;
   const size_t lanes = hn::Lanes(tag);
   const auto shift = hn::Set(tag, mean);

@@ -38,7 +38,8 @@ void ComputeRopeFrequencies(const RopeScaling& s, double* frequencies, double* m
   *magnitude = s.attention_factor * (yarn ? 1.0 + 0.1 * log(1.0 / s.linear_scale) : 1.0);
 }
 
-void FillRopeRow(const double* frequencies, size_t pairs, double magnitude, int64_t position, float* cosines, float* sines) {
+void FillRopeRow(const double* frequencies, size_t pairs, double magnitude, int64_t position, float* cosines,
+                 float* sines) {
   for (size_t i = 0; i < pairs; ++i) {
     const double angle = static_cast<double>(position) * frequencies[i];
     cosines[i] = static_cast<float>(cos(angle) * magnitude);

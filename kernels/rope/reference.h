@@ -10,6 +10,7 @@
 namespace moonlit {
 
 // x, out: [head_dim]; no scaling of any kind.
-void ReferenceRope(RopeKind kind, const float* x, size_t head_dim, size_t rotated, double base, int64_t position, double* out);
+void ReferenceRope(RopeKind kind, const float* x, size_t head_dim, size_t rotated, double base, int64_t position,
+                   double* out);
 
 }  // namespace moonlit

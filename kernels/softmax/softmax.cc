@@ -5,8 +5,8 @@
 
 namespace moonlit {
 
-#define MOONLIT_BUILT_VARIANT(name) \
-  namespace name {                  \
+#define MOONLIT_BUILT_VARIANT(name)        \
+  namespace name {                         \
   extern const SoftmaxTable kSoftmaxTable; \
   }
 #include "moonlit/variants_built.inc"

@@ -4,8 +4,8 @@
 //
 //   GetSoftmaxTable(variant).softmax_row(logits, n, 1.0f, probabilities);
 //
-// A row of nothing but -inf gives zeros; a NaN anywhere, or +inf, gives a row of NaN. The sum runs in an order that depends on n and the
-// variant only. `out` may be equal to `x`. No alignment needed. Pure: no allocation, no threads.
+// A row of nothing but -inf gives zeros; a NaN anywhere, or +inf, gives a row of NaN. The sum runs in an order that
+// depends on n and the variant only. `out` may be equal to `x`. No alignment needed. Pure: no allocation, no threads.
 #pragma once
 
 #include <stddef.h>

@@ -10,13 +10,15 @@ PagePool::~PagePool() = default;
 
 Result<std::unique_ptr<PagePool>> PagePool::Create(const std::vector<PageLayout>& groups, size_t pages_per_group) {
   if (pages_per_group == 0 || pages_per_group >= UINT32_MAX) {
-    return Errorf(Code::kInvalidArgument, "cache: %zu pages per group; expected 1 to %u", pages_per_group, UINT32_MAX - 1);
+    return Errorf(Code::kInvalidArgument, "cache: %zu pages per group; expected 1 to %u", pages_per_group,
+                  UINT32_MAX - 1);
   }
   std::unique_ptr<PagePool> pool(new PagePool());
   for (const PageLayout& layout : groups) {
     MOONLIT_CHECK(layout.page_tokens > 0 && layout.page_bytes > 0);  // FinishPageLayout has been called
     if (layout.page_bytes > SIZE_MAX / pages_per_group) {
-      return Errorf(Code::kOutOfMemory, "cache: %zu pages of %zu bytes are more than this machine can address; ask for a smaller context",
+      return Errorf(Code::kOutOfMemory,
+                    "cache: %zu pages of %zu bytes are more than this machine can address; ask for a smaller context",
                     pages_per_group, layout.page_bytes);
     }
     Group group{layout, {}, {}, {}, {}};
@@ -34,7 +36,8 @@ Result<uint32_t> PagePool::Allocate(size_t g) {
   Group& group = groups_[g];
   if (group.free.empty()) {
     return Errorf(Code::kExhausted,
-                  "cache: all %zu pages of group %zu (%u tokens each) are in use; end a session, shorten its text or load with a larger context",
+                  "cache: all %zu pages of group %zu (%u tokens each) are in use; end a session, shorten its text or "
+                  "load with a larger context",
                   group.references.size(), g, group.layout.page_tokens);
   }
   // Last freed, first used: a pool that is never full keeps touching the same memory.

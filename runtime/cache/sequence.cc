@@ -7,7 +7,8 @@
 
 namespace moonlit {
 
-Sequence::Sequence(PagePool* pool) : pool_(pool), table_(pool->groups()), pointers_(pool->groups()), views_(pool->groups()) {
+Sequence::Sequence(PagePool* pool)
+    : pool_(pool), table_(pool->groups()), pointers_(pool->groups()), views_(pool->groups()) {
   // A sequence can't hold more pages than the pool has, so its tables never grow during a step.
   for (size_t g = 0; g < pool->groups(); ++g) {
     table_[g].reserve(pool->total_pages(g));
@@ -55,7 +56,8 @@ Status Sequence::Reserve(int64_t length) {
     const size_t wanted = (pages > table_[g].size() ? pages - table_[g].size() : 0) + (MustCopyLast(g) ? 1 : 0);
     if (wanted > pool_->free_pages(g)) {
       return Errorf(Code::kExhausted,
-                    "cache: %zu more pages of group %zu are needed, %zu of %zu are free; end a session, shorten its text or load with a larger "
+                    "cache: %zu more pages of group %zu are needed, %zu of %zu are free; end a session, shorten its "
+                    "text or load with a larger "
                     "context",
                     wanted, g, pool_->free_pages(g), pool_->total_pages(g));
     }

@@ -33,7 +33,8 @@ Status FillDefaults(const ModelFacts& facts, Variant variant, EngineOptions& o) 
   MOONLIT_RETURN_IF_ERROR(CheckRange("chunk_tokens", o.chunk_tokens, 1, kMostChunk));
   MOONLIT_RETURN_IF_ERROR(CheckRange("page_tokens", o.page_tokens, kAttentionTile, kMostPageTokens));
   if (o.page_tokens % kAttentionTile != 0) {
-    return Errorf(Code::kInvalidArgument, "engine: page_tokens is %zu, expected a multiple of %zu", o.page_tokens, kAttentionTile);
+    return Errorf(Code::kInvalidArgument, "engine: page_tokens is %zu, expected a multiple of %zu", o.page_tokens,
+                  kAttentionTile);
   }
   // A step can't have more rows than all sessions have slots.
   o.chunk_tokens = std::min(o.chunk_tokens, o.n_ctx * o.max_sessions);
@@ -70,8 +71,8 @@ struct Engine::Impl {
   std::unique_ptr<ThreadPool> own_pool;  // null when the app gave one
   std::unique_ptr<Plan> plan;
   std::shared_ptr<SessionPool> sessions;
-  std::mutex step_mutex;                 // one step at a time
-  std::vector<StepSpan> step_spans;      // of the running step; reserved once
+  std::mutex step_mutex;             // one step at a time
+  std::vector<StepSpan> step_spans;  // of the running step; reserved once
 };
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -135,7 +136,8 @@ Status Engine::CheckSpans(std::span<const SessionSpan> spans, const LogitsConsum
     MOONLIT_CHECK(span.session != nullptr && span.session->home_ == impl_->sessions);
     for (size_t earlier = 0; earlier < s; ++earlier) {
       if (spans[earlier].session == span.session) {
-        return Errorf(Code::kInvalidArgument, "step: spans %zu and %zu are of one session; expected each session once", earlier, s);
+        return Errorf(Code::kInvalidArgument, "step: spans %zu and %zu are of one session; expected each session once",
+                      earlier, s);
       }
     }
     if (span.tokens.empty()) return Errorf(Code::kInvalidArgument, "step: span %zu has no tokens", s);
@@ -144,13 +146,15 @@ Status Engine::CheckSpans(std::span<const SessionSpan> spans, const LogitsConsum
     }
     for (size_t i = 0; i < span.tokens.size(); ++i) {
       if (span.tokens[i] < 0 || static_cast<size_t>(span.tokens[i]) >= vocab) {
-        return Errorf(Code::kInvalidArgument, "token %zu is %d, expected 0 to %zu (the model's vocabulary)", i, span.tokens[i], vocab - 1);
+        return Errorf(Code::kInvalidArgument, "token %zu is %d, expected 0 to %zu (the model's vocabulary)", i,
+                      span.tokens[i], vocab - 1);
       }
     }
     rows += span.tokens.size();
   }
   if (rows > o.chunk_tokens) {
-    return Errorf(Code::kInvalidArgument, "step: %zu tokens, expected at most %zu (chunk_tokens)", rows, o.chunk_tokens);
+    return Errorf(Code::kInvalidArgument, "step: %zu tokens, expected at most %zu (chunk_tokens)", rows,
+                  o.chunk_tokens);
   }
   return Status();
 }
@@ -180,7 +184,8 @@ Status Engine::RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consu
       const size_t needed = static_cast<size_t>(length) + span.tokens.size();
       if (needed > impl_->options.n_ctx) {
         status = Errorf(Code::kExhausted,
-                        "context: %zu tokens are needed (%lld held, %zu new), %zu are allowed; shorten the text or load with a larger n_ctx",
+                        "context: %zu tokens are needed (%lld held, %zu new), %zu are allowed; shorten the text or "
+                        "load with a larger n_ctx",
                         needed, static_cast<long long>(length), span.tokens.size(), impl_->options.n_ctx);
         break;
       }
@@ -213,7 +218,8 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
   const size_t needed = static_cast<size_t>(start) + tokens.size();
   if (needed > impl_->options.n_ctx) {
     return Errorf(Code::kExhausted,
-                  "context: %zu tokens are needed (%lld held, %zu new), %zu are allowed; shorten the prompt or load with a larger n_ctx",
+                  "context: %zu tokens are needed (%lld held, %zu new), %zu are allowed; shorten the prompt or load "
+                  "with a larger n_ctx",
                   needed, static_cast<long long>(start), tokens.size(), impl_->options.n_ctx);
   }
   for (size_t done = 0; done < tokens.size();) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine: one loaded model, its plan, its cache pool and its sessions. Sessions are independent; a step may serve several.
+// The engine: one loaded model, its plan, its cache pool and its sessions. Sessions are independent; a step may serve
+// several.
 //
-//   MOONLIT_ASSIGN_OR_RETURN(auto engine, Engine::Create(std::move(model), {}));     // runtime/api opens files and makes `model`
+//   MOONLIT_ASSIGN_OR_RETURN(auto engine, Engine::Create(std::move(model), {}));  // runtime/api makes `model`
 //   MOONLIT_ASSIGN_OR_RETURN(auto session, engine->NewSession());
 //   Status s = engine->Prefill(*session, ids, Outputs::kLast, &consumer);            // in chunks, cancellable
 //   Generate (runtime/decode/generate.h) does the loop prompt -> tokens -> text.
@@ -25,34 +26,34 @@
 namespace moonlit {
 
 struct EngineOptions {
-  size_t threads = 0;             // 0: DefaultThreadCount
-  size_t n_ctx = 0;               // tokens a session may hold; 0: the model's training context, at most 4096
-  size_t max_sessions = 1;        // the pool holds max_sessions * n_ctx tokens
-  size_t chunk_tokens = 512;      // most rows of one step (llama.cpp's -ub)
+  size_t threads = 0;         // 0: DefaultThreadCount
+  size_t n_ctx = 0;           // tokens a session may hold; 0: the model's training context, at most 4096
+  size_t max_sessions = 1;    // the pool holds max_sessions * n_ctx tokens
+  size_t chunk_tokens = 512;  // most rows of one step (llama.cpp's -ub)
   size_t page_tokens = 64;
-  bool default_key_type = true;   // take DefaultCacheType(variant); else key_type
+  bool default_key_type = true;  // take DefaultCacheType(variant); else key_type
   CacheType key_type = CacheType::kF16;
   bool default_value_type = true;
   CacheType value_type = CacheType::kF16;
   bool exact = false;
-  std::string variant = {};       // "": MOONLIT_VARIANT from the environment, else the best for this CPU
-  ThreadPool* pool = nullptr;     // an app's own pool (not owned); null: the engine makes one of `threads`
+  std::string variant = {};    // "": MOONLIT_VARIANT from the environment, else the best for this CPU
+  ThreadPool* pool = nullptr;  // an app's own pool (not owned); null: the engine makes one of `threads`
   std::function<bool(uint64_t done, uint64_t total)> progress = {};
 };
 
 // Static facts of a loaded model.
 struct ModelFacts {
-  std::string architecture;       // "llama"
-  std::string name;               // general.name, may be empty
+  std::string architecture;  // "llama"
+  std::string name;          // general.name, may be empty
   std::string file;
   size_t n_vocab = 0, n_ctx_train = 0, n_layers = 0, n_embd = 0, n_heads = 0, n_kv_heads = 0;
   uint64_t parameters = 0;
-  uint64_t file_bytes = 0;        // of the tensors
-  std::string file_type;          // "Q4_0", "mostly Q4_K": the format with the most bytes
+  uint64_t file_bytes = 0;  // of the tensors
+  std::string file_type;    // "Q4_0", "mostly Q4_K": the format with the most bytes
 };
 
-// What the engine needs of a model, whoever read it. Graph and weights are behind `make_plan` (called once, by Create, then
-// dropped with all it holds), so this room knows neither; tests put a plan of their own there.
+// What the engine needs of a model, whoever read it. Graph and weights are behind `make_plan` (called once, by Create,
+// then dropped with all it holds), so this room knows neither; tests put a plan of their own there.
 struct LoadedModel {
   ModelFacts facts;
   std::unique_ptr<const Tokenizer> tokenizer;
@@ -62,8 +63,8 @@ struct LoadedModel {
 // What sessions and steps of one engine share: the cache's pages and the number of live sessions.
 class SessionPool;
 
-// A conversation's place in the cache. Single owner: while a step runs in it, another call on it gets kBusy. Must die before its
-// engine, but may die on any thread.
+// A conversation's place in the cache. Single owner: while a step runs in it, another call on it gets kBusy. Must die
+// before its engine, but may die on any thread.
 class Session {
  public:
   ~Session();
@@ -87,14 +88,14 @@ struct SessionSpan {
 
 class Engine {
  public:
-  // Fills in the defaults, makes the pool, the plan (which reads and packs the weights) and the cache. Errors: kInvalidArgument
-  // names the option and its range; what ResolveVariant, the pool, make_plan and the cache say.
+  // Fills in the defaults, makes the pool, the plan (which reads and packs the weights) and the cache. Errors:
+  // kInvalidArgument names the option and its range; what ResolveVariant, the pool, make_plan and the cache say.
   static Result<std::unique_ptr<Engine>> Create(LoadedModel model, const EngineOptions& options);
   ~Engine();
 
   const ModelFacts& facts() const;
   const Tokenizer& tokenizer() const;
-  const EngineOptions& options() const;      // with every default filled in
+  const EngineOptions& options() const;  // with every default filled in
   Variant variant() const;
   size_t threads() const;
   const std::string& thread_reason() const;  // why so many, one sentence
@@ -103,15 +104,15 @@ class Engine {
   // kExhausted when max_sessions live sessions exist. Thread safe.
   Result<std::unique_ptr<Session>> NewSession();
 
-  // One step for several sessions, each at most once; rows together at most chunk_tokens. Fails before anything runs when a
-  // session would exceed n_ctx (kExhausted with needed and allowed counts), pages run out, a session is in use (kBusy) or an id is
-  // outside the vocabulary (kInvalidArgument). All sessions keep their length on failure. `consumer` may be null when no outputs are
-  // wanted. Thread safe: steps are serialised.
+  // One step for several sessions, each at most once; rows together at most chunk_tokens. Fails before anything runs
+  // when a session would exceed n_ctx (kExhausted with needed and allowed counts), pages run out, a session is in use
+  // (kBusy) or an id is outside the vocabulary (kInvalidArgument). All sessions keep their length on failure.
+  // `consumer` may be null when no outputs are wanted. Thread safe: steps are serialised.
   Status Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort = nullptr);
 
-  // Feeds any number of tokens (at least one) in chunks; `progress` after each chunk (tokens done); on failure the session is back
-  // at its length before the call. outputs: kLast (of all tokens), kAll or kNone; the consumer sees span 0 and token numbers of
-  // the whole call. Steps of other sessions may run between chunks.
+  // Feeds any number of tokens (at least one) in chunks; `progress` after each chunk (tokens done); on failure the
+  // session is back at its length before the call. outputs: kLast (of all tokens), kAll or kNone; the consumer sees
+  // span 0 and token numbers of the whole call. Steps of other sessions may run between chunks.
   Status Prefill(Session& session, std::span<const int32_t> tokens, Outputs outputs, LogitsConsumer* consumer,
                  const std::atomic<bool>* abort = nullptr, const std::function<void(size_t done)>& progress = {});
 
@@ -123,8 +124,8 @@ class Engine {
   std::unique_ptr<Impl> impl_;
 };
 
-// MOONLIT_VARIANT's rule: an empty name means the environment's, else the best for this CPU; an unknown, unbuilt or unsupported
-// one is an error that lists what could be had.
+// MOONLIT_VARIANT's rule: an empty name means the environment's, else the best for this CPU; an unknown, unbuilt or
+// unsupported one is an error that lists what could be had.
 Result<Variant> ResolveVariant(const std::string& name);
 
 }  // namespace moonlit

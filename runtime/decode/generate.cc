@@ -53,7 +53,8 @@ bool IsSet(const std::atomic<bool>* flag) { return flag != nullptr && flag->load
 
 class Generation {
  public:
-  Generation(Engine& engine, Session& session, TokenChooser& chooser, const GenerateOptions& options, StopMatcher matcher)
+  Generation(Engine& engine, Session& session, TokenChooser& chooser, const GenerateOptions& options,
+             StopMatcher matcher)
       : engine_(engine),
         session_(session),
         chooser_(chooser),
@@ -151,9 +152,10 @@ const char* FinishName(Finish finish) {
   return "unknown";
 }
 
-Result<GenerateResult> Generate(Engine& engine, Session& session, std::span<const int32_t> prompt, TokenChooser& chooser,
-                                const GenerateOptions& options) {
-  if (prompt.empty()) return Status(Code::kInvalidArgument, "generate: the prompt has no tokens, so there is nothing to go on from");
+Result<GenerateResult> Generate(Engine& engine, Session& session, std::span<const int32_t> prompt,
+                                TokenChooser& chooser, const GenerateOptions& options) {
+  if (prompt.empty())
+    return Status(Code::kInvalidArgument, "generate: the prompt has no tokens, so there is nothing to go on from");
   MOONLIT_ASSIGN_OR_RETURN(StopMatcher matcher, StopMatcher::Create(options.stop));
   return Generation(engine, session, chooser, options, std::move(matcher)).Run(prompt);
 }

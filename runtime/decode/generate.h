@@ -7,8 +7,8 @@
 //   MOONLIT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::Create({}));
 //   MOONLIT_ASSIGN_OR_RETURN(GenerateResult result, Generate(*engine, *session, prompt, sampler, options));
 //
-// Afterwards the session holds the prompt and every generated token but the last, which no step has read; whoever goes on puts it
-// before the next prompt.
+// Afterwards the session holds the prompt and every generated token but the last, which no step has read; whoever goes
+// on puts it before the next prompt.
 #pragma once
 
 #include <atomic>
@@ -27,16 +27,16 @@
 namespace moonlit {
 
 struct GenerateOptions {
-  size_t max_tokens = 0;           // 0: until the end or until the context is full
-  std::vector<std::string> stop;   // texts that end the generation and are not given out
-  bool ignore_end = false;         // go on after an end token (benchmarks)
+  size_t max_tokens = 0;          // 0: until the end or until the context is full
+  std::vector<std::string> stop;  // texts that end the generation and are not given out
+  bool ignore_end = false;        // go on after an end token (benchmarks)
   // Whole UTF-8 characters, as soon as they are sure to stay; never empty. Returning false ends the generation.
   std::function<bool(std::string_view piece)> text;
   // Every chosen token that became part of the text, before its piece is given out.
   std::function<void(int32_t id)> token;
   // Prompt tokens done, of total, after each prefill step.
   std::function<void(size_t done, size_t total)> prefill_progress;
-  const std::atomic<bool>* cancel = nullptr;   // any thread may set it: ends before the next tile of work
+  const std::atomic<bool>* cancel = nullptr;  // any thread may set it: ends before the next tile of work
 };
 
 enum class Finish {
@@ -50,18 +50,19 @@ const char* FinishName(Finish finish);  // "end", "stop", "length", "context", "
 
 struct GenerateResult {
   Finish finish = Finish::kEnd;
-  int stop_index = -1;             // which stop string
-  size_t prompt_tokens = 0;        // fed before the first token; 0 when prefill was cancelled
-  std::vector<int32_t> tokens;     // chosen, without the end token
-  int32_t end_token = -1;          // the token that ended the text (kEnd)
-  double prefill_seconds = 0;      // prompt to logits
-  double decode_seconds = 0;       // first choice to last
+  int stop_index = -1;          // which stop string
+  size_t prompt_tokens = 0;     // fed before the first token; 0 when prefill was cancelled
+  std::vector<int32_t> tokens;  // chosen, without the end token
+  int32_t end_token = -1;       // the token that ended the text (kEnd)
+  double prefill_seconds = 0;   // prompt to logits
+  double decode_seconds = 0;    // first choice to last
 };
 
-// Appends the prompt to the session and generates. Errors: kInvalidArgument (empty prompt, bad stop string), kExhausted (a prompt that
-// does not fit, with the needed and the allowed number; it is never cut), kBusy, and what the steps and the chooser say. After an error
-// in prefill the session has its old length; after a later one it holds what was read until then.
-Result<GenerateResult> Generate(Engine& engine, Session& session, std::span<const int32_t> prompt, TokenChooser& chooser,
-                                const GenerateOptions& options);
+// Appends the prompt to the session and generates. Errors: kInvalidArgument (empty prompt, bad stop string), kExhausted
+// (a prompt that does not fit, with the needed and the allowed number; it is never cut), kBusy, and what the steps and
+// the chooser say. After an error in prefill the session has its old length; after a later one it holds what was read
+// until then.
+Result<GenerateResult> Generate(Engine& engine, Session& session, std::span<const int32_t> prompt,
+                                TokenChooser& chooser, const GenerateOptions& options);
 
 }  // namespace moonlit

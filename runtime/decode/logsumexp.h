@@ -7,8 +7,8 @@
 
 namespace moonlit {
 
-// In double precision, in ascending order, shifted by the largest. -inf for an empty row or nothing but -inf; NaN if there is a NaN;
-// +inf if there is one (and no NaN). Thread safe.
+// In double precision, in ascending order, shifted by the largest. -inf for an empty row or nothing but -inf; NaN if
+// there is a NaN; +inf if there is one (and no NaN). Thread safe.
 double LogSumExp(std::span<const float> logits);
 
 }  // namespace moonlit

@@ -47,14 +47,17 @@ class SurpriseSum final : public LogitsConsumer {
 
 Status Check(const Engine& engine, std::span<const int32_t> ids, size_t vocab, size_t window) {
   if (window < 4 || window > engine.options().n_ctx) {
-    return Errorf(Code::kInvalidArgument, "perplexity: window is %zu, expected 4 to %zu (n_ctx)", window, engine.options().n_ctx);
+    return Errorf(Code::kInvalidArgument, "perplexity: window is %zu, expected 4 to %zu (n_ctx)", window,
+                  engine.options().n_ctx);
   }
   if (ids.size() / 2 < window) {
-    return Errorf(Code::kInvalidArgument, "perplexity: the text has %zu tokens, expected at least %zu (two windows)", ids.size(), 2 * window);
+    return Errorf(Code::kInvalidArgument, "perplexity: the text has %zu tokens, expected at least %zu (two windows)",
+                  ids.size(), 2 * window);
   }
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || static_cast<size_t>(ids[i]) >= vocab) {
-      return Errorf(Code::kInvalidArgument, "perplexity: token %zu is %d, expected 0 to %zu (the model's vocabulary)", i, ids[i], vocab - 1);
+      return Errorf(Code::kInvalidArgument, "perplexity: token %zu is %d, expected 0 to %zu (the model's vocabulary)",
+                    i, ids[i], vocab - 1);
     }
   }
   return Status();
@@ -87,7 +90,8 @@ Result<PerplexityResult> MeasurePerplexity(Engine& engine, Session& session, std
     status = ReadWindow(engine, session, ids.subspan(w * options.window, options.window), options.cancel, input, sum);
     if (!status.ok()) break;
     if (!sum.finite()) {
-      status = Errorf(Code::kInternal, "perplexity: window %zu has a logit that is not a number; the weights are damaged", w);
+      status = Errorf(Code::kInternal,
+                      "perplexity: window %zu has a logit that is not a number; the weights are damaged", w);
     } else if (options.progress && !options.progress(w + 1, windows, sum.Perplexity())) {
       status = Errorf(Code::kCancelled, "perplexity: cancelled after window %zu of %zu", w + 1, windows);
     }

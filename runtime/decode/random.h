@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sampler's random numbers: xoshiro256** of Blackman and Vigna (2018, arXiv:1805.01407), its state filled from the seed by
-// SplitMix64 (Steele, Lea and Flood 2014) as its authors advise. Integer arithmetic only, so a seed gives the same numbers on every
-// machine and with every compiler; changing this changes what users' seeds mean.
+// The sampler's random numbers: xoshiro256** of Blackman and Vigna (2018, arXiv:1805.01407), its state filled from the
+// seed by SplitMix64 (Steele, Lea and Flood 2014) as its authors advise. Integer arithmetic only, so a seed gives the
+// same numbers on every machine and with every compiler; changing this changes what users' seeds mean.
 #pragma once
 
 #include <cstdint>

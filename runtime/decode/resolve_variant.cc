@@ -30,19 +30,23 @@ Result<Variant> ResolveVariant(const std::string& name) {
   if (wanted.empty()) {
     const Variant best = SelectVariant(CpuFeatures());
     if (CanRun(best, CpuFeatures())) return best;
-    return Errorf(Code::kUnsupported, "this CPU runs no kernel variant of this build, not even %s; build with more of them (MOONLIT_VARIANTS)",
-                  VariantName(best));
+    return Errorf(
+        Code::kUnsupported,
+        "this CPU runs no kernel variant of this build, not even %s; build with more of them (MOONLIT_VARIANTS)",
+        VariantName(best));
   }
   Variant variant;
   if (!FindVariant(wanted.c_str(), &variant)) {
-    return Errorf(Code::kNotFound, "there is no kernel variant \"%s\"; this machine runs %s", wanted.c_str(), RunnableNames().c_str());
+    return Errorf(Code::kNotFound, "there is no kernel variant \"%s\"; this machine runs %s", wanted.c_str(),
+                  RunnableNames().c_str());
   }
   if (!IsBuilt(variant)) {
-    return Errorf(Code::kUnsupported, "kernel variant %s is not in this build; this machine runs %s", wanted.c_str(), RunnableNames().c_str());
+    return Errorf(Code::kUnsupported, "kernel variant %s is not in this build; this machine runs %s", wanted.c_str(),
+                  RunnableNames().c_str());
   }
   if (!CanRun(variant, CpuFeatures())) {
-    return Errorf(Code::kUnsupported, "kernel variant %s needs instructions that this CPU lacks; this machine runs %s", wanted.c_str(),
-                  RunnableNames().c_str());
+    return Errorf(Code::kUnsupported, "kernel variant %s needs instructions that this CPU lacks; this machine runs %s",
+                  wanted.c_str(), RunnableNames().c_str());
   }
   return variant;
 }

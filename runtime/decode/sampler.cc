@@ -9,19 +9,22 @@ constexpr uint32_t kMostRecent = 1000000;
 // Written so that NaN is out of every range.
 Status CheckRange(const char* name, float value, float least, float most) {
   if (value >= least && value <= most) return Status();
-  return Errorf(Code::kInvalidArgument, "sampler: %s is %g, expected %g to %g", name, double{value}, double{least}, double{most});
+  return Errorf(Code::kInvalidArgument, "sampler: %s is %g, expected %g to %g", name, double{value}, double{least},
+                double{most});
 }
 
 }  // namespace
 
 Status CheckSamplerOptions(const SamplerOptions& o) {
   MOONLIT_RETURN_IF_ERROR(CheckRange("temperature", o.temperature, 0, 100));
-  if (o.top_k < 0) return Errorf(Code::kInvalidArgument, "sampler: top_k is %d, expected 0 (off) to %d", o.top_k, INT32_MAX);
+  if (o.top_k < 0)
+    return Errorf(Code::kInvalidArgument, "sampler: top_k is %d, expected 0 (off) to %d", o.top_k, INT32_MAX);
   MOONLIT_RETURN_IF_ERROR(CheckRange("top_p", o.top_p, 0, 1));
   MOONLIT_RETURN_IF_ERROR(CheckRange("min_p", o.min_p, 0, 1));
   MOONLIT_RETURN_IF_ERROR(CheckRange("repeat_penalty", o.repeat_penalty, 0.01f, 100));
   if (o.repeat_last_n > kMostRecent) {
-    return Errorf(Code::kInvalidArgument, "sampler: repeat_last_n is %u, expected 0 (off) to %u", o.repeat_last_n, kMostRecent);
+    return Errorf(Code::kInvalidArgument, "sampler: repeat_last_n is %u, expected 0 (off) to %u", o.repeat_last_n,
+                  kMostRecent);
   }
   return Status();
 }

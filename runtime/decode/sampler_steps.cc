@@ -30,12 +30,14 @@ Status Fill(std::span<const float> logits, Candidates& candidates) {
   for (size_t i = 0; i < logits.size(); ++i) {
     const float logit = logits[i];
     if (!(logit <= std::numeric_limits<float>::max())) {
-      return Errorf(Code::kInternal, "sampler: the logit of token %zu is %s; the model's weights or its cache are damaged", i,
+      return Errorf(Code::kInternal,
+                    "sampler: the logit of token %zu is %s; the model's weights or its cache are damaged", i,
                     std::isnan(logit) ? "NaN" : "+inf");
     }
     if (logit >= std::numeric_limits<float>::lowest()) candidates.tokens.push_back({static_cast<int32_t>(i), logit});
   }
-  if (candidates.tokens.empty()) return Status(Code::kInternal, "sampler: every token's logit is -inf, so none can be chosen");
+  if (candidates.tokens.empty())
+    return Status(Code::kInternal, "sampler: every token's logit is -inf, so none can be chosen");
   return Status();
 }
 
@@ -93,7 +95,8 @@ int32_t MostLikely(const Candidates& candidates) {
 
 int32_t Draw(double temperature, double uniform, const Candidates& candidates) {
   const double largest = double{LargestLogit(candidates)};
-  // The difference is taken first: it is at most 0, so no temperature makes it overflow upwards, and the largest has weight 1.
+  // The difference is taken first: it is at most 0, so no temperature makes it overflow upwards, and the largest has
+  // weight 1.
   const auto weight = [&](const Candidate& c) { return std::exp((double{c.logit} - largest) / temperature); };
   double total = 0;
   for (const Candidate& c : candidates.tokens) total += weight(c);

@@ -18,8 +18,8 @@ Status Session::Truncate(int64_t length) {
   }
   Status status;
   if (length < 0 || length > sequence_.length()) {
-    status = Errorf(Code::kInvalidArgument, "truncate: length is %lld, expected 0 to %lld", static_cast<long long>(length),
-                    static_cast<long long>(sequence_.length()));
+    status = Errorf(Code::kInvalidArgument, "truncate: length is %lld, expected 0 to %lld",
+                    static_cast<long long>(length), static_cast<long long>(sequence_.length()));
   } else {
     const std::lock_guard<std::mutex> lock(home_->mutex());
     sequence_.Truncate(length);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sessions and steps of one engine share: the cache's pages and the number of live sessions. The mutex guards both for the
-// moments that they change; it is never held while a step computes, so a session can die or be cut while another one works.
+// What sessions and steps of one engine share: the cache's pages and the number of live sessions. The mutex guards both
+// for the moments that they change; it is never held while a step computes, so a session can die or be cut while
+// another one works.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,8 @@ class SessionPool {
   Status Admit() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (live_ == most_) {
-      return Errorf(Code::kExhausted, "%zu sessions are live, which is the most; end one or load with a larger max_sessions", live_);
+      return Errorf(Code::kExhausted,
+                    "%zu sessions are live, which is the most; end one or load with a larger max_sessions", live_);
     }
     ++live_;
     return Status();

@@ -51,8 +51,8 @@ uint32_t Parking::WaitWhile(const std::atomic<uint32_t>& word, uint32_t old) {
     if ((value = word.load(std::memory_order_acquire)) != old) return value;
     std::this_thread::yield();
   }
-  // Announce, then look again: with Set's order (change, then look for sleepers) one of the two sees the other. All four
-  // accesses are sequentially consistent for that.
+  // Announce, then look again: with Set's order (change, then look for sleepers) one of the two sees the other. All
+  // four accesses are sequentially consistent for that.
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   while ((value = word.load(std::memory_order_seq_cst)) == old) Sleep(word, old);
   sleepers_.fetch_sub(1, std::memory_order_relaxed);

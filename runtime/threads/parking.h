@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for a word to change: spin for a while, then give the core away, then sleep in the kernel (futex) until woken.
+// Waiting for a word to change: spin for a while, then give the core away, then sleep in the kernel (futex) until
+// woken.
 #pragma once
 
 #include <atomic>

@@ -15,8 +15,9 @@ namespace {
 
 constexpr size_t kMostThreads = 1024;
 
-// A pause is 40 to 140 cycles, so a waiter spins for some 20 to 60 microseconds: longer than the uneven end of a stage, shorter
-// than what a person or a power meter notices. With more threads than CPUs spinning only keeps others from working.
+// A pause is 40 to 140 cycles, so a waiter spins for some 20 to 60 microseconds: longer than the uneven end of a stage,
+// shorter than what a person or a power meter notices. With more threads than CPUs spinning only keeps others from
+// working.
 constexpr size_t kSpin = 2000;
 constexpr size_t kSpinOversubscribed = 20;
 
@@ -41,8 +42,9 @@ class Pool final : public ThreadPool {
       try {
         workers_.emplace_back([this, i] { Work(i); });
       } catch (const std::system_error& error) {
-        return Errorf(Code::kOutOfMemory, "thread pool: the system refuses thread %zu of %zu (%s); ask for fewer threads", i + 1,
-                      threads_, error.what());
+        return Errorf(Code::kOutOfMemory,
+                      "thread pool: the system refuses thread %zu of %zu (%s); ask for fewer threads", i + 1, threads_,
+                      error.what());
       }
     }
     return Status();
@@ -77,8 +79,8 @@ class Pool final : public ThreadPool {
     }
   }
 
-  // Every thread passes the same barriers, because all see the same stages and each barrier's one verdict. Behind the last
-  // one nothing of the run is read: the caller may be gone.
+  // Every thread passes the same barriers, because all see the same stages and each barrier's one verdict. Behind the
+  // last one nothing of the run is read: the caller may be gone.
   void WalkStages(size_t thread) {
     const std::span<const Stage> stages = stages_;
     for (size_t s = 0; s < stages.size(); ++s) {
@@ -117,8 +119,8 @@ class Pool final : public ThreadPool {
     return true;
   }
 
-  // False: the run is over. The last to arrive prepares the next stage while nobody else runs, and its verdict travels in the
-  // word that releases the others (bit 0), where no later run can overwrite it: the word changes once a barrier.
+  // False: the run is over. The last to arrive prepares the next stage while nobody else runs, and its verdict travels
+  // in the word that releases the others (bit 0), where no later run can overwrite it: the word changes once a barrier.
   bool Barrier() {
     const uint32_t old = generation_.load(std::memory_order_relaxed);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < threads_) {
@@ -153,7 +155,8 @@ class Pool final : public ThreadPool {
 
 Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(const ThreadPoolOptions& options) {
   if (options.threads > kMostThreads) {
-    return Errorf(Code::kInvalidArgument, "thread pool: threads is %zu, the most is %zu", options.threads, kMostThreads);
+    return Errorf(Code::kInvalidArgument, "thread pool: threads is %zu, the most is %zu", options.threads,
+                  kMostThreads);
   }
   const Topology topology = ReadTopology();
   const size_t threads = options.threads != 0 ? options.threads : DefaultThreadCount(topology).threads;

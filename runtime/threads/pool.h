@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one thread pool. A step of the engine is a list of stages; a stage is a parallel loop over tasks that threads claim
-// dynamically (a slow core takes fewer), and a barrier ends it.
+// The one thread pool. A step of the engine is a list of stages; a stage is a parallel loop over tasks that threads
+// claim dynamically (a slow core takes fewer), and a barrier ends it.
 //
-//   auto pool = ThreadPool::Create({.threads = 0});           // 0: the default for this machine (runtime/threads/topology.h)
+//   auto pool = ThreadPool::Create({.threads = 0});  // 0: the default for this machine (topology.h)
 //   Stage stages[] = {{tasks, &RunTile, &context}};
 //   Status status = pool->Run(stages, &abort_flag);
 //
-// The calling thread is thread 0 and works too; all threads walk the stage list together, so a stage costs a barrier and not a
-// wake-up. Waiting spins for a bounded time, then parks (futex), so an idle pool uses no CPU and a pool with more threads
-// than usable CPUs still makes progress. A stage of one task runs without the other threads touching its data.
+// The calling thread is thread 0 and works too; all threads walk the stage list together, so a stage costs a barrier
+// and not a wake-up. Waiting spins for a bounded time, then parks (futex), so an idle pool uses no CPU and a pool with
+// more threads than usable CPUs still makes progress. A stage of one task runs without the other threads touching its
+// data.
 #pragma once
 
 #include <atomic>
@@ -21,13 +22,13 @@
 namespace moonlit {
 
 struct ThreadPoolOptions {
-  size_t threads = 0;       // including the caller; 0: DefaultThreadCount()
+  size_t threads = 0;          // including the caller; 0: DefaultThreadCount()
   size_t spin_iterations = 0;  // pauses before parking; 0: the default
 };
 
 struct Stage {
-  size_t tasks;                                              // may be 0
-  void (*run)(void* context, size_t task, size_t thread);    // thread: 0 .. threads() - 1; must not throw
+  size_t tasks;                                            // may be 0
+  void (*run)(void* context, size_t task, size_t thread);  // thread: 0 .. threads() - 1; must not throw
   void* context;
 };
 

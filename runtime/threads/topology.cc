@@ -129,7 +129,8 @@ std::optional<double> ReadCfsQuota(const std::string& folder) {
 
 // The tightest limit on the way from the group up to the mount. Inside a container the path may be the host's and not
 // exist here; then only the mount itself is found, which is the container's own group.
-void Tighten(const std::string& mount, std::string path, std::optional<double> (*read)(const std::string&), double& quota) {
+void Tighten(const std::string& mount, std::string path, std::optional<double> (*read)(const std::string&),
+             double& quota) {
   if (path.find("..") != std::string::npos) path.clear();
   for (;;) {
     while (!path.empty() && path.back() == '/') path.pop_back();
@@ -155,15 +156,14 @@ double ReadQuota(const std::string& root) {
       Tighten(mounts, path, &ReadCpuMax, quota);
       Tighten(mounts + "/unified", path, &ReadCpuMax, quota);
     } else if (controllers.find(",cpu,") != std::string::npos) {
-      for (const char* name : {"/cpu", "/cpu,cpuacct", "/cpuacct,cpu"}) Tighten(mounts + name, path, &ReadCfsQuota, quota);
+      for (const char* name : {"/cpu", "/cpu,cpuacct", "/cpuacct,cpu"})
+        Tighten(mounts + name, path, &ReadCfsQuota, quota);
     }
   }
   return quota;
 }
 
-std::string Count(size_t n, const char* what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
+std::string Count(size_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
 }  // namespace
 
@@ -195,7 +195,8 @@ ThreadDefault DefaultThreadCount(const Topology& topology) {
   } else {
     reason = Count(useful, "physical core");
     if (useful < topology.cpus.size()) reason += " of " + Count(topology.cpus.size(), "allowed CPU");
-    if (useful < cores.size()) reason += "; " + Count(cores.size() - useful, "core") + " of less than half the speed left out";
+    if (useful < cores.size())
+      reason += "; " + Count(cores.size() - useful, "core") + " of less than half the speed left out";
   }
   ThreadDefault result{useful, std::move(reason)};
   if (topology.quota > 0) {

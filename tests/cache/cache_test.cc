@@ -11,8 +11,8 @@
 namespace moonlit {
 namespace {
 
-// A stand-in layout: a slot is one uint32_t at 4 * slot, so that every written token can be read back; the rest of the page is
-// padding that must stay zero. Page sizes are small so that short sequences cross many.
+// A stand-in layout: a slot is one uint32_t at 4 * slot, so that every written token can be read back; the rest of the
+// page is padding that must stay zero. Page sizes are small so that short sequences cross many.
 PageLayout MakeLayout(uint32_t page_tokens) {
   PageLayout layout{};
   layout.page_tokens = page_tokens;
@@ -31,14 +31,16 @@ std::unique_ptr<PagePool> MakePool(std::vector<uint32_t> page_tokens, size_t pag
 uint32_t Get(const Sequence& sequence, const PagePool& pool, size_t group, int64_t slot) {
   const size_t tokens = pool.layout(group).page_tokens;
   uint32_t value;
-  std::memcpy(&value, sequence.pages()[group][static_cast<size_t>(slot) / tokens] + static_cast<size_t>(slot) % tokens * 4, 4);
+  std::memcpy(&value,
+              sequence.pages()[group][static_cast<size_t>(slot) / tokens] + static_cast<size_t>(slot) % tokens * 4, 4);
   return value;
 }
 
 void Put(Sequence& sequence, const PagePool& pool, int64_t slot, uint32_t value) {
   for (size_t g = 0; g < pool.groups(); ++g) {
     const size_t tokens = pool.layout(g).page_tokens;
-    std::memcpy(sequence.pages()[g][static_cast<size_t>(slot) / tokens] + static_cast<size_t>(slot) % tokens * 4, &value, 4);
+    std::memcpy(sequence.pages()[g][static_cast<size_t>(slot) / tokens] + static_cast<size_t>(slot) % tokens * 4,
+                &value, 4);
   }
 }
 
@@ -95,7 +97,8 @@ TEST(Sequence, AnExhaustedPoolIsAllOrNothing) {
   ASSERT_TRUE(Append(sequence, *pool, {7}).ok());
   const Status status = sequence.Reserve(49);
   EXPECT_EQ(status.code(), Code::kExhausted);
-  EXPECT_NE(status.ToString().find("3 more pages of group 1 are needed, 2 of 3 are free"), std::string::npos) << status.ToString();
+  EXPECT_NE(status.ToString().find("3 more pages of group 1 are needed, 2 of 3 are free"), std::string::npos)
+      << status.ToString();
   EXPECT_EQ(pool->free_pages(0), 2u);
   EXPECT_EQ(pool->free_pages(1), 2u);
   EXPECT_TRUE(sequence.Reserve(48).ok());
@@ -136,8 +139,8 @@ TEST(Sequence, MovesKeepThePagesOnce) {
   EXPECT_EQ(pool->free_pages(0), 4u);
 }
 
-// The naive cache: every sequence is a list of values of its own. Whatever happens to one, the others must read their values, and the
-// pool's books must agree with the tables.
+// The naive cache: every sequence is a list of values of its own. Whatever happens to one, the others must read their
+// values, and the pool's books must agree with the tables.
 class Model {
  public:
   explicit Model(uint32_t seed) : random_(seed), pool_(MakePool({16, 48}, 24)) {}
@@ -177,7 +180,8 @@ class Model {
       std::set<const uint8_t*> used;
       for (const Entry& entry : sequences_) {
         const size_t tokens = pool_->layout(g).page_tokens;
-        for (size_t p = 0; p < (entry.values.size() + tokens - 1) / tokens; ++p) used.insert(entry.sequence.pages()[g][p]);
+        for (size_t p = 0; p < (entry.values.size() + tokens - 1) / tokens; ++p)
+          used.insert(entry.sequence.pages()[g][p]);
       }
       ASSERT_EQ(pool_->free_pages(g), pool_->total_pages(g) - used.size()) << "group " << g;
     }

@@ -16,7 +16,8 @@ using testing::HasSubstr;
 
 std::vector<int32_t> Ids(size_t n, uint32_t seed = 1) {
   std::vector<int32_t> ids(n);
-  for (int32_t& id : ids) id = static_cast<int32_t>((seed = seed * 1664525u + 1013904223u) >> 8) % static_cast<int32_t>(kFakeVocab);
+  for (int32_t& id : ids)
+    id = static_cast<int32_t>((seed = seed * 1664525u + 1013904223u) >> 8) % static_cast<int32_t>(kFakeVocab);
   return ids;
 }
 
@@ -57,7 +58,9 @@ TEST(Engine, OptionsOutOfRangeAreNamed) {
 
 TEST(Engine, APlanThatCannotBeMadeIsTheResult) {
   LoadedModel model = MakeFakeModel(nullptr);
-  model.make_plan = [](const PlanOptions&) -> Result<std::unique_ptr<Plan>> { return Status(Code::kCorrupt, "tensor x is cut"); };
+  model.make_plan = [](const PlanOptions&) -> Result<std::unique_ptr<Plan>> {
+    return Status(Code::kCorrupt, "tensor x is cut");
+  };
   const auto engine = Engine::Create(std::move(model), {.threads = 1});
   ASSERT_FALSE(engine.ok());
   EXPECT_EQ(engine.status().code(), Code::kCorrupt);
@@ -71,7 +74,9 @@ TEST(Engine, PrefillGivesTheSameLogitsInChunksOfAnySize) {
       const auto session = NewSession(*engine);
       RowsConsumer all;
       std::vector<size_t> progress;
-      ASSERT_TRUE(engine->Prefill(*session, ids, Outputs::kAll, &all, nullptr, [&](size_t done) { progress.push_back(done); }).ok());
+      ASSERT_TRUE(
+          engine->Prefill(*session, ids, Outputs::kAll, &all, nullptr, [&](size_t done) { progress.push_back(done); })
+              .ok());
       ASSERT_EQ(all.values.size(), 200u);
       for (size_t i = 0; i < 200; ++i) {
         ASSERT_EQ(all.keys[i], std::make_pair(size_t{0}, i));
@@ -96,7 +101,8 @@ TEST(Engine, SessionsInOneStepDoNotMeet) {
   const auto a = NewSession(*engine), b = NewSession(*engine), c = NewSession(*engine);
   const auto ids_a = Ids(70, 2), ids_b = Ids(1, 3), ids_c = Ids(5, 4);
   RowsConsumer rows;
-  const SessionSpan spans[] = {{a.get(), ids_a, Outputs::kLast}, {b.get(), ids_b, Outputs::kNone}, {c.get(), ids_c, Outputs::kAll}};
+  const SessionSpan spans[] = {
+      {a.get(), ids_a, Outputs::kLast}, {b.get(), ids_b, Outputs::kNone}, {c.get(), ids_c, Outputs::kAll}};
   ASSERT_TRUE(engine->Step(spans, &rows).ok());
   ASSERT_EQ(rows.values.size(), 6u);
   EXPECT_EQ(rows.keys[0], std::make_pair(size_t{0}, size_t{69}));
@@ -223,14 +229,17 @@ TEST(Engine, WrongCallsAreNamed) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_THAT(status.ToString(), HasSubstr(message));
   };
-  const std::vector<int32_t> good = {5}, negative = {5, -1}, beyond = {static_cast<int32_t>(kFakeVocab)}, many = Ids(26);
+  const std::vector<int32_t> good = {5}, negative = {5, -1}, beyond = {static_cast<int32_t>(kFakeVocab)},
+                             many = Ids(26);
   expect({}, "no session");
   expect({{session.get(), {}, Outputs::kNone}}, "span 0 has no tokens");
   expect({{session.get(), negative, Outputs::kNone}}, "token 1 is -1, expected 0 to 270");
   expect({{session.get(), beyond, Outputs::kNone}}, "token 0 is 271");
   expect({{session.get(), good, Outputs::kLast}}, "nobody takes them");
-  expect({{session.get(), good, Outputs::kNone}, {session.get(), good, Outputs::kNone}}, "spans 0 and 1 are of one session");
-  expect({{session.get(), many, Outputs::kNone}, {other.get(), many, Outputs::kNone}}, "52 tokens, expected at most 50");
+  expect({{session.get(), good, Outputs::kNone}, {session.get(), good, Outputs::kNone}},
+         "spans 0 and 1 are of one session");
+  expect({{session.get(), many, Outputs::kNone}, {other.get(), many, Outputs::kNone}},
+         "52 tokens, expected at most 50");
   EXPECT_EQ(engine->Prefill(*session, {}, Outputs::kNone, nullptr).code(), Code::kInvalidArgument);
   EXPECT_EQ(session->Truncate(1).code(), Code::kInvalidArgument);
   EXPECT_EQ(session->Truncate(-1).code(), Code::kInvalidArgument);
@@ -290,7 +299,8 @@ TEST(ResolveVariant, UnknownAndUnsupportedAreErrors) {
   ASSERT_FALSE(unknown.ok());
   EXPECT_EQ(unknown.status().code(), Code::kNotFound);
   EXPECT_THAT(unknown.status().ToString(), HasSubstr("x86_avx9000"));
-  EXPECT_THAT(unknown.status().ToString(), HasSubstr(VariantName(SelectVariant(CpuFeatures())))) << "says what can be had";
+  EXPECT_THAT(unknown.status().ToString(), HasSubstr(VariantName(SelectVariant(CpuFeatures()))))
+      << "says what can be had";
   size_t count = 0;
   const Variant* all = AllVariants(&count);
   for (size_t i = 0; i < count; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model without weights: its "cache" holds token ids, and its logits are a hash of all tokens of the sequence so far, read back
-// from the cache's pages. So any mistake in pages, slots, chunks or lengths changes every later logit.
+// A model without weights: its "cache" holds token ids, and its logits are a hash of all tokens of the sequence so far,
+// read back from the cache's pages. So any mistake in pages, slots, chunks or lengths changes every later logit.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,8 @@ namespace moonlit {
 
 inline constexpr int32_t kUnknownToken = 0, kBeginToken = 1, kEndToken = 2, kFirstByteToken = 3, kFirstWordToken = 259;
 // Ids from kFirstWordToken on.
-inline const std::vector<std::string> kWords = {"DEF", "G", "HI", "J", "X", "ab", "abc", "stop", " tail", "one", "two", "three"};
+inline const std::vector<std::string> kWords = {"DEF", "G",    "HI",    "J",   "X",   "ab",
+                                                "abc", "stop", " tail", "one", "two", "three"};
 inline const size_t kFakeVocab = static_cast<size_t>(kFirstWordToken) + kWords.size();
 
 inline int32_t ByteToken(uint8_t byte) { return kFirstByteToken + byte; }
@@ -37,7 +38,8 @@ class FakePlan final : public Plan {
   std::string Describe() const override { return "a fake"; }
   Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) override;
 
-  // Called at the start of every Run; what it returns, if not OK, is Run's result (after the slots have been scribbled over).
+  // Called at the start of every Run; what it returns, if not OK, is Run's result (after the slots have been scribbled
+  // over).
   std::function<Status(std::span<const StepSpan>)> on_run;
   size_t runs = 0;
 
@@ -61,7 +63,7 @@ class RowsConsumer final : public LogitsConsumer {
       values.emplace_back(logits + r * stride, logits + r * stride + kFakeVocab);
     }
   }
-  std::vector<std::pair<size_t, size_t>> keys;   // (span, token)
+  std::vector<std::pair<size_t, size_t>> keys;  // (span, token)
   std::vector<std::vector<float>> values;
 };
 

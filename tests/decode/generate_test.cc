@@ -263,7 +263,9 @@ TEST(Generate, ProgressOfThePrompt) {
 
 class Failing final : public TokenChooser {
  public:
-  Result<int32_t> Next(std::span<const float>) override { return Status(Code::kInternal, "the logit of token 5 is NaN"); }
+  Result<int32_t> Next(std::span<const float>) override {
+    return Status(Code::kInternal, "the logit of token 5 is NaN");
+  }
   void Accept(int32_t) override {}
 };
 

@@ -44,7 +44,8 @@ PerplexityResult Reference(const std::vector<int32_t>& ids, size_t window, bool 
   double sum = 0, squares = 0;
   size_t count = 0;
   for (size_t start = 0; start + window <= ids.size(); start += window) {
-    std::vector<int32_t> input(ids.begin() + static_cast<std::ptrdiff_t>(start), ids.begin() + static_cast<std::ptrdiff_t>(start + window));
+    std::vector<int32_t> input(ids.begin() + static_cast<std::ptrdiff_t>(start),
+                               ids.begin() + static_cast<std::ptrdiff_t>(start + window));
     if (add_bos) input[0] = kBeginToken;
     for (size_t i = window / 2; i + 1 < window; ++i) {
       const std::vector<float> logits = FakeLogits(std::span(input).first(i + 1));

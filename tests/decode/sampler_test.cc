@@ -17,8 +17,9 @@ using testing::HasSubstr;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// The authors' test values: SplitMix64 from state 1234567; xoshiro256** after filling the state from 42, computed by a separate
-// program from the papers (its first numbers from state {1, 2, 3, 4} being the published 11520, 0, 1509978240, 1215971899390074240).
+// The authors' test values: SplitMix64 from state 1234567; xoshiro256** after filling the state from 42, computed by a
+// separate program from the papers (its first numbers from state {1, 2, 3, 4} being the published 11520, 0, 1509978240,
+// 1215971899390074240).
 TEST(Random, PublishedNumbers) {
   uint64_t state = 1234567;
   EXPECT_EQ(Random::SplitMix(state), 6457827717110365317u);
@@ -90,8 +91,13 @@ TEST(KeepTopK, KeepsTheFirstAndTheLowerIdAmongEquals) {
 
 TEST(KeepTopP, KeepsTheShortestRunThatReachesP) {
   const std::vector<float> logits = Logs({0.1, 0.4, 0.2, 0.3});
-  for (const auto& [p, ids] : std::vector<std::pair<double, std::vector<int32_t>>>{
-           {0.0, {1}}, {0.3, {1}}, {0.41, {1, 3}}, {0.69, {1, 3}}, {0.71, {1, 3, 2}}, {0.89, {1, 3, 2}}, {0.91, {1, 3, 2, 0}}}) {
+  for (const auto& [p, ids] : std::vector<std::pair<double, std::vector<int32_t>>>{{0.0, {1}},
+                                                                                   {0.3, {1}},
+                                                                                   {0.41, {1, 3}},
+                                                                                   {0.69, {1, 3}},
+                                                                                   {0.71, {1, 3, 2}},
+                                                                                   {0.89, {1, 3, 2}},
+                                                                                   {0.91, {1, 3, 2, 0}}}) {
     Candidates candidates = Make(logits);
     KeepTopP(p, candidates);
     EXPECT_EQ(IdsOf(candidates), ids) << p;
@@ -115,8 +121,13 @@ TEST(KeepTopP, CountsWhatIsLeft) {
 
 TEST(KeepMinP, ComparesWithTheMostLikely) {
   const std::vector<float> logits = Logs({0.1, 0.4, 0.2, 0.3});
-  for (const auto& [p, ids] : std::vector<std::pair<double, std::vector<int32_t>>>{
-           {0.0, {0, 1, 2, 3}}, {0.24, {0, 1, 2, 3}}, {0.26, {1, 2, 3}}, {0.49, {1, 2, 3}}, {0.51, {1, 3}}, {0.76, {1}}, {1.0, {1}}}) {
+  for (const auto& [p, ids] : std::vector<std::pair<double, std::vector<int32_t>>>{{0.0, {0, 1, 2, 3}},
+                                                                                   {0.24, {0, 1, 2, 3}},
+                                                                                   {0.26, {1, 2, 3}},
+                                                                                   {0.49, {1, 2, 3}},
+                                                                                   {0.51, {1, 3}},
+                                                                                   {0.76, {1}},
+                                                                                   {1.0, {1}}}) {
     Candidates candidates = Make(logits);
     KeepMinP(p, candidates);
     EXPECT_EQ(IdsOf(candidates), ids) << p;
@@ -215,9 +226,11 @@ TEST(Sampler, ASeedDecidesEverything) {
   EXPECT_NE(text(1), text(2));
 }
 
-// Pearson's statistic over 100000 draws against the closed form softmax(logit / temperature) of what the cuts leave. With d degrees
-// of freedom P(chi^2 > d + 2 sqrt(d t) + 2t) <= exp(-t) (Laurent and Massart 2000, lemma 1); t = 20 is one in five hundred million.
-void ExpectDistribution(const SamplerOptions& options, const std::vector<float>& logits, const std::vector<double>& expected) {
+// Pearson's statistic over 100000 draws against the closed form softmax(logit / temperature) of what the cuts leave.
+// With d degrees of freedom P(chi^2 > d + 2 sqrt(d t) + 2t) <= exp(-t) (Laurent and Massart 2000, lemma 1); t = 20 is
+// one in five hundred million.
+void ExpectDistribution(const SamplerOptions& options, const std::vector<float>& logits,
+                        const std::vector<double>& expected) {
   Sampler sampler = MakeSampler(options);
   const int draws = 100000;
   std::vector<int> counts(logits.size());
@@ -248,9 +261,12 @@ TEST(Sampler, DrawsFromTheSoftmax) {
 TEST(Sampler, CutsThenTemperature) {
   const std::vector<double> p = {0.05, 0.4, 0.2, 0.05, 0.3};
   ExpectDistribution({.temperature = 1, .top_k = 3, .top_p = 1, .min_p = 0, .seed = 4}, Logs(p), {0, 0.4, 0.2, 0, 0.3});
-  ExpectDistribution({.temperature = 1, .top_k = 0, .top_p = 0.65f, .min_p = 0, .seed = 5}, Logs(p), {0, 0.4, 0, 0, 0.3});
-  ExpectDistribution({.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0.3f, .seed = 6}, Logs(p), {0, 0.4, 0.2, 0, 0.3});
-  // The cuts see the probabilities before the temperature: at temperature 10 the five are nearly equal, yet top-p leaves two.
+  ExpectDistribution({.temperature = 1, .top_k = 0, .top_p = 0.65f, .min_p = 0, .seed = 5}, Logs(p),
+                     {0, 0.4, 0, 0, 0.3});
+  ExpectDistribution({.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0.3f, .seed = 6}, Logs(p),
+                     {0, 0.4, 0.2, 0, 0.3});
+  // The cuts see the probabilities before the temperature: at temperature 10 the five are nearly equal, yet top-p
+  // leaves two.
   ExpectDistribution({.temperature = 10, .top_k = 0, .top_p = 0.65f, .min_p = 0, .seed = 7}, Logs(p),
                      {0, std::pow(0.4, 0.1), 0, 0, std::pow(0.3, 0.1)});
 }

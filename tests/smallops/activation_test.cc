@@ -26,7 +26,8 @@ class ActivationTest : public testing::TestWithParam<Variant> {
   const ActivationTable& table() const { return GetActivationTable(GetParam()); }
 };
 
-// Roundings: the exponential 2 ulp (4 units), its argument, 1 + e, the product, the quotient (2 more where it is refined from an estimate).
+// Roundings: the exponential 2 ulp (4 units), its argument, 1 + e, the product, the quotient (2 more where it is
+// refined from an estimate).
 constexpr double kRelative = 12 * kUnit;
 // Below the smallest normal float an exponential may be flushed to zero.
 constexpr double kTiny = 0x1p-126;
@@ -41,8 +42,8 @@ TEST_P(ActivationTest, Silu) {
   }
 }
 
-// In gelu the error of the exponent's argument, |a^2 / 2| units, meets exp(-a^2 / 2): their product stays below one unit, so the error
-// is a few units of |x|, in the tail too.
+// In gelu the error of the exponent's argument, |a^2 / 2| units, meets exp(-a^2 / 2): their product stays below one
+// unit, so the error is a few units of |x|, in the tail too.
 TEST_P(ActivationTest, Gelu) {
   const auto x = Inputs();
   std::vector<float> exact(x.size()), tanh(x.size());

@@ -15,20 +15,22 @@ namespace {
 
 constexpr float kEps = 1e-5f;
 
-// Errors of a sum of d terms by 16 or more accumulators grow with the root of the additions (Higham & Mary 2019, lambda = 4), and
-// the inverse root halves them; the rest is the handful of roundings after the sum.
+// Errors of a sum of d terms by 16 or more accumulators grow with the root of the additions (Higham & Mary 2019, lambda
+// = 4), and the inverse root halves them; the rest is the handful of roundings after the sum.
 double Bound(size_t d) { return (10.0 + 2.0 * std::sqrt(static_cast<double>(d) / 16 + 8)) * kUnit; }
 
 class NormTest : public testing::TestWithParam<Variant> {
  protected:
   std::vector<float> Rms(const std::vector<float>& x, const float* weight, float eps = kEps) const {
     std::vector<float> out(x.size());
-    GetNormTable(GetParam()).rms_norm_rows({x.data(), x.size(), 1, x.size(), weight, nullptr, eps, out.data(), x.size()});
+    GetNormTable(GetParam())
+        .rms_norm_rows({x.data(), x.size(), 1, x.size(), weight, nullptr, eps, out.data(), x.size()});
     return out;
   }
   std::vector<float> Layer(const std::vector<float>& x, const float* weight, const float* bias) const {
     std::vector<float> out(x.size());
-    GetNormTable(GetParam()).layer_norm_rows({x.data(), x.size(), 1, x.size(), weight, bias, kEps, out.data(), x.size()});
+    GetNormTable(GetParam())
+        .layer_norm_rows({x.data(), x.size(), 1, x.size(), weight, bias, kEps, out.data(), x.size()});
     return out;
   }
 };
@@ -43,7 +45,8 @@ TEST_P(NormTest, RmsAgreesWithDoublePrecision) {
         std::vector<double> expected(d);
         ReferenceRmsNorm(x.data(), d, w, double{kEps}, expected.data());
         for (size_t i = 0; i < d; ++i) {
-          ASSERT_NEAR(out[i], expected[i], Bound(d) * std::abs(expected[i])) << "d " << d << " range " << range << " i " << i;
+          ASSERT_NEAR(out[i], expected[i], Bound(d) * std::abs(expected[i]))
+              << "d " << d << " range " << range << " i " << i;
         }
       }
     }
@@ -78,7 +81,8 @@ TEST_P(NormTest, LayerAgreesWithDoublePrecision) {
       // A relative error of the mean is multiplied by |x| / deviation.
       const double condition = 2.0 * largest / std::sqrt(squares + double{kEps});
       for (size_t i = 0; i < d; ++i) {
-        const double bound = Bound(d) * ((condition + std::abs(plain[i])) * std::abs(double{weight[i]}) + std::abs(double{bias[i]}));
+        const double bound =
+            Bound(d) * ((condition + std::abs(plain[i])) * std::abs(double{weight[i]}) + std::abs(double{bias[i]}));
         ASSERT_NEAR(out[i], expected[i], bound) << "d " << d << " offset " << offset << " i " << i;
       }
     }

@@ -26,13 +26,15 @@ class RopeTest : public testing::TestWithParam<Variant> {
  protected:
   std::vector<float> Rotate(RopeKind kind, const std::vector<float>& x, size_t rotated, const Angles& angles) const {
     std::vector<float> out(x.size(), kNan);
-    GetRopeTable(GetParam()).rotate_heads({kind, x.data(), x.size(), 1, x.size(), rotated, angles.cosines.data(), angles.sines.data(),
-                                           out.data(), x.size()});
+    GetRopeTable(GetParam())
+        .rotate_heads({kind, x.data(), x.size(), 1, x.size(), rotated, angles.cosines.data(), angles.sines.data(),
+                       out.data(), x.size()});
     return out;
   }
 };
 
-// Partial rotary too (known fault 30): exponent and pair offset come from the rotated size, and the rest passes bit for bit.
+// Partial rotary too (known fault 30): exponent and pair offset come from the rotated size, and the rest passes bit for
+// bit.
 TEST_P(RopeTest, AgreesWithThePaper) {
   for (RopeKind kind : {RopeKind::kPairs, RopeKind::kHalves}) {
     for (size_t head_dim : {size_t{8}, size_t{64}, size_t{80}, size_t{96}, size_t{128}, size_t{256}}) {
@@ -42,10 +44,11 @@ TEST_P(RopeTest, AgreesWithThePaper) {
           const auto out = Rotate(kind, x, rotated, Angles({.base = 10000, .rotated = rotated}, position));
           std::vector<double> expected(head_dim);
           ReferenceRope(kind, x.data(), head_dim, rotated, 10000, position, expected.data());
-          // Cosine and sine rounded once, two products and a sum: 3 roundings of at most |x| + |y| <= 6. The double angle is off by
-          // 2^-53 * 2355 at most, which is nothing.
+          // Cosine and sine rounded once, two products and a sum: 3 roundings of at most |x| + |y| <= 6. The double
+          // angle is off by 2^-53 * 2355 at most, which is nothing.
           for (size_t i = 0; i < rotated; ++i) {
-            ASSERT_NEAR(out[i], expected[i], 3 * 6 * kUnit) << "head " << head_dim << " rotated " << rotated << " i " << i;
+            ASSERT_NEAR(out[i], expected[i], 3 * 6 * kUnit)
+                << "head " << head_dim << " rotated " << rotated << " i " << i;
           }
           ASSERT_EQ(0, std::memcmp(out.data() + rotated, x.data() + rotated, (head_dim - rotated) * sizeof(float)));
         }
@@ -56,7 +59,8 @@ TEST_P(RopeTest, AgreesWithThePaper) {
 
 TEST_P(RopeTest, PositionZeroChangesNothing) {
   const auto x = RandomFloats(64, 1, 3.0f);
-  for (RopeKind kind : {RopeKind::kPairs, RopeKind::kHalves}) EXPECT_EQ(Rotate(kind, x, 64, Angles({.rotated = 64}, 0)), x);
+  for (RopeKind kind : {RopeKind::kPairs, RopeKind::kHalves})
+    EXPECT_EQ(Rotate(kind, x, 64, Angles({.rotated = 64}, 0)), x);
 }
 
 // Every count of pairs, in place, several heads with a stride: the same bits, and nothing beside.
@@ -68,8 +72,9 @@ TEST_P(RopeTest, InPlaceAndHeadByHead) {
       auto block = RandomFloats(heads * stride + 1, static_cast<uint32_t>(rotated));
       const auto original = block;
       float* first = block.data() + 1;
-      GetRopeTable(GetParam()).rotate_heads(
-          {kind, first, stride, heads, head_dim, rotated, angles.cosines.data(), angles.sines.data(), first, stride});
+      GetRopeTable(GetParam())
+          .rotate_heads({kind, first, stride, heads, head_dim, rotated, angles.cosines.data(), angles.sines.data(),
+                         first, stride});
       for (size_t h = 0; h < heads; ++h) {
         const auto begin = original.begin() + 1 + h * stride;
         const auto alone = Rotate(kind, std::vector<float>(begin, begin + head_dim), rotated, angles);
@@ -104,8 +109,8 @@ TEST(RopeFrequencies, LinearScaleAndFactors) {
   }
 }
 
-// Expected values: the inverse frequencies of a separate program after the formulas of the paper's appendix A.1 and its reference code's
-// index ramp (as in transformers' modeling_rope_utils), in double precision.
+// Expected values: the inverse frequencies of a separate program after the formulas of the paper's appendix A.1 and its
+// reference code's index ramp (as in transformers' modeling_rope_utils), in double precision.
 struct YarnCase {
   double base;
   size_t rotated;
@@ -114,17 +119,38 @@ struct YarnCase {
 };
 
 TEST(RopeFrequencies, Yarn) {
-  const YarnCase cases[] = {
-      {1e6, 128, 4, 32768, 1.138629436111989,
-       {{0, 1.0}, {23, 0.006978305848598663}, {24, 0.005375321490790102}, {30, 0.0010643609812470017},
-        {39, 6.490394320837028e-05}, {40, 4.445698525097307e-05}, {63, 3.102344401879299e-07}}},
-      {1e4, 64, 40, 4096, 1.3688879454113936,
-       {{0, 1.0}, {10, 0.056234132519034905}, {11, 0.03900692656714386}, {15, 0.008334508951020777},
-        {20, 0.0007905694150420945}, {23, 3.33380358040831e-05}, {31, 3.33380358040831e-06}}}};
+  const YarnCase cases[] = {{1e6,
+                             128,
+                             4,
+                             32768,
+                             1.138629436111989,
+                             {{0, 1.0},
+                              {23, 0.006978305848598663},
+                              {24, 0.005375321490790102},
+                              {30, 0.0010643609812470017},
+                              {39, 6.490394320837028e-05},
+                              {40, 4.445698525097307e-05},
+                              {63, 3.102344401879299e-07}}},
+                            {1e4,
+                             64,
+                             40,
+                             4096,
+                             1.3688879454113936,
+                             {{0, 1.0},
+                              {10, 0.056234132519034905},
+                              {11, 0.03900692656714386},
+                              {15, 0.008334508951020777},
+                              {20, 0.0007905694150420945},
+                              {23, 3.33380358040831e-05},
+                              {31, 3.33380358040831e-06}}}};
   for (const YarnCase& c : cases) {
     double magnitude = 0;
-    const auto frequencies = Frequencies({.base = c.base, .rotated = c.rotated, .linear_scale = 1 / c.factor, .extension_factor = 1,
-                                          .original_context = c.original_context}, &magnitude);
+    const auto frequencies = Frequencies({.base = c.base,
+                                          .rotated = c.rotated,
+                                          .linear_scale = 1 / c.factor,
+                                          .extension_factor = 1,
+                                          .original_context = c.original_context},
+                                         &magnitude);
     EXPECT_NEAR(magnitude, c.magnitude, 1e-14);
     for (const auto& [i, value] : c.expected) EXPECT_NEAR(frequencies[i], value, 1e-12 * value) << i;
   }
@@ -132,7 +158,11 @@ TEST(RopeFrequencies, Yarn) {
 
 TEST(RopeFrequencies, YarnMagnitudeScalesBothTables) {
   double magnitude = 0;
-  const RopeScaling scaling{.base = 1e6, .rotated = 64, .linear_scale = 0.25, .extension_factor = 1, .original_context = 8192,
+  const RopeScaling scaling{.base = 1e6,
+                            .rotated = 64,
+                            .linear_scale = 0.25,
+                            .extension_factor = 1,
+                            .original_context = 8192,
                             .attention_factor = 0.5};
   Frequencies(scaling, &magnitude);
   EXPECT_NEAR(magnitude, 0.5 * (1 + 0.1 * std::log(4.0)), 1e-15);

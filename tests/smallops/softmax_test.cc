@@ -28,16 +28,18 @@ TEST_P(SoftmaxTest, AgreesWithDoublePrecision) {
       const auto out = Softmax(x, scale);
       std::vector<double> expected(n);
       ReferenceSoftmax(x.data(), n, double{scale}, expected.data());
-      // The exponent's argument is off by a unit of its size (up to 2 * range) in numerator and sum, the sum by the root of
-      // its additions, the rest by a handful of roundings.
-      const double bound = (2 * 2 * double{range} * double{scale} + 12 + 4 * std::sqrt(static_cast<double>(n) / 4)) * kUnit;
+      // The exponent's argument is off by a unit of its size (up to 2 * range) in numerator and sum, the sum by the
+      // root of its additions, the rest by a handful of roundings.
+      const double bound =
+          (2 * 2 * double{range} * double{scale} + 12 + 4 * std::sqrt(static_cast<double>(n) / 4)) * kUnit;
       for (size_t i = 0; i < n; ++i) ASSERT_NEAR(out[i], expected[i], bound * expected[i]) << "n " << n << " i " << i;
     }
   }
 }
 
 TEST_P(SoftmaxTest, EqualLogitsShareEqually) {
-  for (float value : {0.0f, -1e30f, 3e38f}) EXPECT_EQ(Softmax(std::vector<float>(8, value)), std::vector<float>(8, 0.125f));
+  for (float value : {0.0f, -1e30f, 3e38f})
+    EXPECT_EQ(Softmax(std::vector<float>(8, value)), std::vector<float>(8, 0.125f));
 }
 
 TEST_P(SoftmaxTest, FarBelowTheMaximumIsZero) {
@@ -46,7 +48,8 @@ TEST_P(SoftmaxTest, FarBelowTheMaximumIsZero) {
 }
 
 TEST_P(SoftmaxTest, AllMaskedIsZeros) {
-  for (size_t n : {size_t{1}, size_t{7}, size_t{64}}) EXPECT_EQ(Softmax(std::vector<float>(n, -kInf)), std::vector<float>(n, 0.0f));
+  for (size_t n : {size_t{1}, size_t{7}, size_t{64}})
+    EXPECT_EQ(Softmax(std::vector<float>(n, -kInf)), std::vector<float>(n, 0.0f));
 }
 
 TEST_P(SoftmaxTest, NanAndInfinityAreNotHidden) {

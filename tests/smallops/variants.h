@@ -25,7 +25,8 @@ inline std::vector<Variant> RunnableVariants() {
   return variants;
 }
 
-// Uniform in [-range, range) plus `offset`. The engine's bits are fixed by the standard; distributions are not, so none is used.
+// Uniform in [-range, range) plus `offset`. The engine's bits are fixed by the standard; distributions are not, so none
+// is used.
 inline std::vector<float> RandomFloats(size_t n, uint32_t seed, float range = 1.0f, float offset = 0.0f) {
   std::mt19937 engine(seed);
   std::vector<float> values(n);

@@ -27,7 +27,8 @@ std::unique_ptr<ThreadPool> MakePool(size_t threads, size_t spin = 0) {
 
 template <class Function>
 Stage MakeStage(size_t tasks, Function& function) {
-  return {tasks, [](void* context, size_t task, size_t thread) { (*static_cast<Function*>(context))(task, thread); }, &function};
+  return {tasks, [](void* context, size_t task, size_t thread) { (*static_cast<Function*>(context))(task, thread); },
+          &function};
 }
 
 class PoolTest : public testing::TestWithParam<size_t> {};
@@ -165,7 +166,8 @@ TEST(Pool, CallersAreSerialised) {
   EXPECT_EQ(counts, std::vector<int>(64, 800));
 }
 
-// Known fault 8: an idle pool sleeps. The kernel shows each of its threads in state S for as long as nobody runs anything.
+// Known fault 8: an idle pool sleeps. The kernel shows each of its threads in state S for as long as nobody runs
+// anything.
 TEST(Pool, IdleThreadsSleep) {
   const auto pool = MakePool(4);
   auto nothing = [](size_t, size_t) {};

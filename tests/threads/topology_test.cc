@@ -154,7 +154,8 @@ TEST(Quota, V1) {
   Eight(machine).File("proc/self/cgroup", "12:memory:/docker/abc\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/");
   machine.File("sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "250000");
   machine.File("sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us", "100000");
-  machine.File("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1").File("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000");
+  machine.File("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1")
+      .File("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000");
   EXPECT_EQ(machine.Read().quota, 2.5);
   EXPECT_EQ(machine.Threads(), 2u);
 }
@@ -178,7 +179,8 @@ TEST(Quota, V1MinusOneIsNoLimit) {
 TEST(Quota, OtherV1ControllersAreIgnored) {
   FakeMachine machine;
   Eight(machine).File("proc/self/cgroup", "4:cpuset:/a");
-  machine.File("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "100000").File("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000");
+  machine.File("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "100000")
+      .File("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000");
   EXPECT_EQ(machine.Threads(), 8u);
 }
 
