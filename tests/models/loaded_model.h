@@ -20,7 +20,7 @@ namespace moonlit::test {
 
 struct ModelOptions {
   size_t threads = 2;
-  size_t page_tokens = kAttentionTile;
+  size_t page_tokens = kAttentionTile < 32 ? 32 : kAttentionTile;
   CacheType cache = CacheType::kF32;
   bool exact = false;
   size_t max_rows = 64;
@@ -39,17 +39,16 @@ inline std::string FixturePath(const std::string& name, const char* file) {
   return std::string(MOONLIT_SOURCE_DIR) + "/tests/data/golden/" + name + "/" + file;
 }
 
-// Appends rows: [tokens, vocab].
+// Keeps what a step hands out: for every span, [rows, vocab]. Checks the consumer's contract on the way.
 class Collector : public LogitsConsumer {
  public:
-  explicit Collector(size_t vocab) : vocab_(vocab) {}
-  void Consume(size_t span, size_t first_token, size_t rows, const float* logits, size_t stride) override {
-    EXPECT_LE(rows, 32u);
-    if (span >= spans.size()) spans.resize(span + 1);
-    EXPECT_EQ(spans[span].size(), first_token * vocab_) << "rows come in order";
-    for (size_t r = 0; r < rows; ++r) spans[span].insert(spans[span].end(), logits + r * stride, logits + r * stride + vocab_);
+  Collector(size_t vocab, size_t spans) : rows(spans), vocab_(vocab) {}
+  void Consume(size_t span, size_t, size_t count, const float* logits, size_t stride) override {
+    EXPECT_LE(count, 32u);
+    EXPECT_LT(span, rows.size());
+    for (size_t r = 0; r < count; ++r) rows[span].insert(rows[span].end(), logits + r * stride, logits + r * stride + vocab_);
   }
-  std::vector<std::vector<float>> spans;
+  std::vector<std::vector<float>> rows;
 
  private:
   size_t vocab_;
@@ -92,11 +91,11 @@ class LoadedModel {
     Status reserved = sequence.Reserve(sequence.length() + static_cast<int64_t>(tokens.size()));
     EXPECT_TRUE(reserved.ok()) << reserved.ToString();
     StepSpan span{.tokens = tokens, .pages = sequence.pages(), .first_slot = sequence.length(), .positions = {}, .outputs = outputs};
-    Rows rows(vocab());
-    Status ran = plan_->Run({&span, 1}, &rows);
+    Collector collector(vocab(), 1);
+    Status ran = plan_->Run({&span, 1}, &collector);
     EXPECT_TRUE(ran.ok()) << ran.ToString();
     sequence.Commit(static_cast<int64_t>(tokens.size()));
-    return std::move(rows.values);
+    return std::move(collector.rows[0]);
   }
 
   // Logits of every token, [tokens, vocab], fed in chunks.
@@ -111,14 +110,6 @@ class LoadedModel {
   }
 
  private:
-  struct Rows : LogitsConsumer {
-    explicit Rows(size_t vocab) : vocab(vocab) {}
-    void Consume(size_t, size_t, size_t rows, const float* logits, size_t stride) override {
-      for (size_t r = 0; r < rows; ++r) values.insert(values.end(), logits + r * stride, logits + r * stride + vocab);
-    }
-    size_t vocab;
-    std::vector<float> values;
-  };
   std::unique_ptr<GgufSource> source_;
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<Plan> plan_;
