@@ -127,13 +127,14 @@ MOONLIT_INNER void AddUnit(const RowSet<kRows>& rows, size_t group, const VU8 (&
   });
 }
 
-// Asks for the lines of one unit that lie kAheadBytes further in this stream.
+// Asks for the lines of one unit that lie kAheadBytes further in this stream, into the second-level cache: asked into the
+// first, they keep its few miss buffers busy (Zen 4, Q6_K with one row: 8 GB/s instead of 14).
 template <class Codec, size_t kUnitsOfBlock>
 HWY_INLINE void PrefetchAhead(const uint8_t* block, size_t unit) {
-  constexpr size_t kAheadBytes = 2048;
+  constexpr size_t kAheadBytes = Codec::kBlock > 32 ? 8192 : 4096;
   constexpr size_t kLines = (Codec::kBytes * kTile + 64 * kUnitsOfBlock - 1) / (64 * kUnitsOfBlock);
   const uint8_t* ahead = block + kAheadBytes + unit * kLines * 64;
-  Unroll<kLines>([&](auto i) MOONLIT_INLINE_LAMBDA { __builtin_prefetch(ahead + 64 * i); });
+  Unroll<kLines>([&](auto i) MOONLIT_INLINE_LAMBDA { __builtin_prefetch(ahead + 64 * i, 0, 2); });
 }
 
 template <class Codec, size_t kUnit>
