@@ -36,7 +36,9 @@ constexpr size_t kMaxRows = 2;
 constexpr size_t kMaxRows = 4;
 #endif
 // Rows whose dot products take turns.
-constexpr size_t kMaxTurns = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 4 : HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_AVX2 ? 2 : 1;
+constexpr size_t kMaxTurns = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3       ? 4
+                             : HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_AVX2 ? 2
+                                                                          : 1;
 constexpr size_t kMaxTiles = MOONLIT_EMULATED ? 1 : 4;
 
 // Emulated vectors are loops over arrays: expanding them for every row takes the compiler minutes and gains nothing.
@@ -88,8 +90,8 @@ constexpr int OffsetOf() {
 
 // Rows [kRow, kRow + kCount) of one unit of 32 k and one vector of outputs; acc[r] belongs to row r.
 template <class Codec, size_t kRow, size_t kCount, size_t kRows>
-MOONLIT_INNER void AddUnit(const RowSet<kRows>& rows, size_t group, const VU8 (&w)[8], const VF32* scale, const VF32* add,
-                           VF32* acc) {
+MOONLIT_INNER void AddUnit(const RowSet<kRows>& rows, size_t group, const VU8 (&w)[8], const VF32* scale,
+                           const VF32* add, VF32* acc) {
   constexpr int kOffset = OffsetOf<Codec>();
   constexpr size_t kParts = Codec::kParts;
   const DF32 df;
@@ -202,15 +204,14 @@ HWY_NOINLINE void ProductOf(const ProductArgs& args, size_t tile, size_t row, si
   if (panel.block_begin == 0) {
     for_each([&](auto, auto, auto, VF32& a) MOONLIT_INLINE_LAMBDA { a = hn::Zero(df); });
   } else {
-    for_each([&](auto t, auto v, auto r, VF32& a) MOONLIT_INLINE_LAMBDA {
-      a = hn::LoadU(df, panel.sums + r * panel.stride + t * kTile + v * kLanes);
-    });
+    for_each([&](auto t, auto v, auto r, VF32& a)
+                 MOONLIT_INLINE_LAMBDA { a = hn::LoadU(df, panel.sums + r * panel.stride + t * kTile + v * kLanes); });
   }
-  for (size_t b = panel.block_begin; b < panel.block_end; ++b) AddBlock<Codec, kRows, kTiles>(weights, tile_bytes, b, rows, acc);
+  for (size_t b = panel.block_begin; b < panel.block_end; ++b)
+    AddBlock<Codec, kRows, kTiles>(weights, tile_bytes, b, rows, acc);
   if (panel.block_end < panel.blocks) {
-    for_each([&](auto t, auto v, auto r, VF32& a) MOONLIT_INLINE_LAMBDA {
-      hn::StoreU(a, df, panel.sums + r * panel.stride + t * kTile + v * kLanes);
-    });
+    for_each([&](auto t, auto v, auto r, VF32& a)
+                 MOONLIT_INLINE_LAMBDA { hn::StoreU(a, df, panel.sums + r * panel.stride + t * kTile + v * kLanes); });
     return;
   }
   for_each([&](auto t, auto v, auto r, VF32& a) MOONLIT_INLINE_LAMBDA {

@@ -20,7 +20,9 @@ constexpr size_t kFloatTiles = 4;
 
 struct LoadF32 {
   static constexpr size_t kBytes = 4;
-  static HWY_INLINE VF32 At(const uint8_t* w, size_t i) { return hn::LoadU(DF32(), reinterpret_cast<const float*>(w) + i); }
+  static HWY_INLINE VF32 At(const uint8_t* w, size_t i) {
+    return hn::LoadU(DF32(), reinterpret_cast<const float*>(w) + i);
+  }
 };
 struct LoadF16 {
   static constexpr size_t kBytes = 2;
@@ -48,9 +50,8 @@ HWY_NOINLINE void AddFloats(const float* const* x, const uint8_t* w, size_t tile
   VF32 acc[kRows * kOuts];
   Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
     rows[r] = x[r];
-    Unroll<kOuts>([&](auto o) MOONLIT_INLINE_LAMBDA {
-      acc[r * kOuts + o] = hn::LoadU(df, sums + r * sums_stride + o * kLanes);
-    });
+    Unroll<kOuts>(
+        [&](auto o) MOONLIT_INLINE_LAMBDA { acc[r * kOuts + o] = hn::LoadU(df, sums + r * sums_stride + o * kLanes); });
   });
   for (size_t k = 0; k < count; ++k) {
     Unroll<kOuts>([&](auto o) MOONLIT_INLINE_LAMBDA {
@@ -63,9 +64,8 @@ HWY_NOINLINE void AddFloats(const float* const* x, const uint8_t* w, size_t tile
     });
   }
   Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
-    Unroll<kOuts>([&](auto o) MOONLIT_INLINE_LAMBDA {
-      hn::StoreU(acc[r * kOuts + o], df, sums + r * sums_stride + o * kLanes);
-    });
+    Unroll<kOuts>(
+        [&](auto o) MOONLIT_INLINE_LAMBDA { hn::StoreU(acc[r * kOuts + o], df, sums + r * sums_stride + o * kLanes); });
   });
 }
 
@@ -91,7 +91,8 @@ HWY_INLINE void PointToRows(const ProductArgs& args, size_t row, size_t count, c
   for (size_t r = 0; r < kStackRows; ++r) x[r] = args.x + (row + (r < count ? r : count - 1)) * args.x_stride;
 }
 
-HWY_INLINE void StoreSums(const ProductArgs& args, size_t tile, size_t row, size_t count, const float* sums, size_t stride) {
+HWY_INLINE void StoreSums(const ProductArgs& args, size_t tile, size_t row, size_t count, const float* sums,
+                          size_t stride) {
   for (size_t r = 0; r < count; ++r) {
     for (size_t v = 0; v < kVectors; ++v) {
       const size_t n = tile * kTile + v * kLanes;
@@ -185,7 +186,8 @@ void MultiplyExact(const ProductArgs& args) {
           for (size_t i = 0; i < piece; ++i) weights[i * kTile + n] = values[i];
         }
         for (size_t r = 0; r < count;) {
-          r += AddFloatRows<LoadF32>(x + r, count - r, reinterpret_cast<const uint8_t*>(weights), piece, sums + r * kTile);
+          r += AddFloatRows<LoadF32>(x + r, count - r, reinterpret_cast<const uint8_t*>(weights), piece,
+                                     sums + r * kTile);
         }
         for (size_t r = 0; r < kStackRows; ++r) x[r] += piece;
       }

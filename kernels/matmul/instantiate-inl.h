@@ -21,22 +21,34 @@
 #define MOONLIT_FLOAT_TILE "4x8x1"
 #endif
 
-#define MOONLIT_BYTE_PRODUCT(stem)                                                                                          \
-  namespace moonlit {                                                                                                       \
-  namespace MOONLIT_NS {                                                                                                    \
-  extern const ProductKernel kProduct_##stem;                                                                               \
-  const ProductKernel kProduct_##stem = {"a8_" #stem "_" MOONLIT_BYTE_TILE, Activation::kA8,   kTile,           4,          \
-                                         TileBytes<Codec>,                  PackTile<Codec>,   UnpackRow<Codec>,            \
-                                         Multiply<Codec>,                   MultiplyExact<Codec>};                          \
-  }                                                                                                                         \
+#define MOONLIT_BYTE_PRODUCT(stem)                                          \
+  namespace moonlit {                                                       \
+  namespace MOONLIT_NS {                                                    \
+  extern const ProductKernel kProduct_##stem;                               \
+  const ProductKernel kProduct_##stem = {"a8_" #stem "_" MOONLIT_BYTE_TILE, \
+                                         Activation::kA8,                   \
+                                         kTile,                             \
+                                         4,                                 \
+                                         TileBytes<Codec>,                  \
+                                         PackTile<Codec>,                   \
+                                         UnpackRow<Codec>,                  \
+                                         Multiply<Codec>,                   \
+                                         MultiplyExact<Codec>};             \
+  }                                                                         \
   }
 
-#define MOONLIT_FLOAT_PRODUCT(stem, format, Load)                                                                           \
-  namespace moonlit {                                                                                                       \
-  namespace MOONLIT_NS {                                                                                                    \
-  extern const ProductKernel kProduct_##stem;                                                                               \
-  const ProductKernel kProduct_##stem = {"f32_" #stem "_" MOONLIT_FLOAT_TILE, Activation::kF32,    kTile,                   \
-                                         1,                                   FloatTileBytes<Load>, PackFloatTile<Load>,    \
-                                         UnpackFloatRow<Load, format>,        MultiplyFloats<Load>, MultiplyFloats<Load>};  \
-  }                                                                                                                         \
+#define MOONLIT_FLOAT_PRODUCT(stem, format, Load)                             \
+  namespace moonlit {                                                         \
+  namespace MOONLIT_NS {                                                      \
+  extern const ProductKernel kProduct_##stem;                                 \
+  const ProductKernel kProduct_##stem = {"f32_" #stem "_" MOONLIT_FLOAT_TILE, \
+                                         Activation::kF32,                    \
+                                         kTile,                               \
+                                         1,                                   \
+                                         FloatTileBytes<Load>,                \
+                                         PackFloatTile<Load>,                 \
+                                         UnpackFloatRow<Load, format>,        \
+                                         MultiplyFloats<Load>,                \
+                                         MultiplyFloats<Load>};               \
+  }                                                                           \
   }

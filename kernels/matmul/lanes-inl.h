@@ -16,7 +16,8 @@ HWY_INLINE VU32 Words(const uint8_t* field, size_t e, size_t v) {
 // Element `e` of a field of f16 numbers, as floats.
 HWY_INLINE VF32 Halves(const uint8_t* field, size_t e, size_t v) {
   const hn::Rebind<hwy::float16_t, DF32> df16;
-  return hn::PromoteTo(DF32(), hn::LoadU(df16, reinterpret_cast<const hwy::float16_t*>(field) + e * kTile + v * kLanes));
+  return hn::PromoteTo(DF32(),
+                       hn::LoadU(df16, reinterpret_cast<const hwy::float16_t*>(field) + e * kTile + v * kLanes));
 }
 
 // Element `e` of a field of 16-bit numbers.

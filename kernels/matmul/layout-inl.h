@@ -58,7 +58,9 @@ constexpr size_t FieldBytes(const Field (&fields)[kCount]) {
   return bytes;
 }
 
-constexpr size_t BlocksToWholeWords(size_t small_bytes) { return small_bytes % 4 == 0 ? 1 : small_bytes % 2 == 0 ? 2 : 4; }
+constexpr size_t BlocksToWholeWords(size_t small_bytes) {
+  return small_bytes % 4 == 0 ? 1 : small_bytes % 2 == 0 ? 2 : 4;
+}
 
 // Byte offsets of a codec's tile.
 template <class Codec>

@@ -27,29 +27,29 @@ namespace moonlit {
 enum class Activation : uint8_t { kF32, kA8 };
 
 struct ProductArgs {
-  size_t k;                 // inner size
-  size_t n;                 // outputs of the whole matrix (the last tile may be partial)
-  const uint8_t* weights;   // packed tiles: tile t at weights + t * tile_bytes(k); 64-byte aligned
-  size_t tile_begin;        // tiles [tile_begin, tile_end) are computed
+  size_t k;                // inner size
+  size_t n;                // outputs of the whole matrix (the last tile may be partial)
+  const uint8_t* weights;  // packed tiles: tile t at weights + t * tile_bytes(k); 64-byte aligned
+  size_t tile_begin;       // tiles [tile_begin, tile_end) are computed
   size_t tile_end;
-  size_t rows;              // m = 0 .. rows - 1
-  A8View a8;                // rows of activations, when the kernel wants kA8
-  const float* x;           // [rows, k], row stride x_stride (elements), when it wants kF32 or is exact
+  size_t rows;     // m = 0 .. rows - 1
+  A8View a8;       // rows of activations, when the kernel wants kA8
+  const float* x;  // [rows, k], row stride x_stride (elements), when it wants kF32 or is exact
   size_t x_stride;
-  float* out;               // out[m * out_stride + n - out_first]; only outputs of the given tiles below n are written
+  float* out;  // out[m * out_stride + n - out_first]; only outputs of the given tiles below n are written
   size_t out_stride;
-  size_t out_first;         // index of the output that out[0] stands for: 0, or tile_begin * n_tile for a scratch tile
-  const float* bias;        // [n], or null
-  const float* addend;      // addend[m * addend_stride + n - out_first], or null; may be equal to out
+  size_t out_first;     // index of the output that out[0] stands for: 0, or tile_begin * n_tile for a scratch tile
+  const float* bias;    // [n], or null
+  const float* addend;  // addend[m * addend_stride + n - out_first], or null; may be equal to out
   size_t addend_stride;
 };
 
 // One kernel: a format's product on one variant. All pointers are non-null.
 struct ProductKernel {
-  const char* name;         // formula for logs and benches, for example "a8_q4_0_6x16x4"
-  Activation activation;    // what `multiply` reads; `multiply_exact` always reads x
-  uint32_t n_tile;          // outputs a tile
-  uint32_t k_group;         // consecutive k that lie together for one output (4 for byte dots)
+  const char* name;       // formula for logs and benches, for example "a8_q4_0_6x16x4"
+  Activation activation;  // what `multiply` reads; `multiply_exact` always reads x
+  uint32_t n_tile;        // outputs a tile
+  uint32_t k_group;       // consecutive k that lie together for one output (4 for byte dots)
   size_t (*tile_bytes)(size_t k);
   // Packs `valid` (1 .. n_tile) rows in file format, row_stride bytes apart, into one tile; missing rows become zeros.
   void (*pack_tile)(const uint8_t* rows, size_t row_stride, size_t valid, size_t k, uint8_t* tile);

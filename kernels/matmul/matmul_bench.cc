@@ -26,7 +26,9 @@ double Now() {
 }
 
 struct Aligned {
-  explicit Aligned(size_t bytes) : data(static_cast<uint8_t*>(aligned_alloc(64, (bytes + 63) / 64 * 64))) { memset(data, 1, bytes); }
+  explicit Aligned(size_t bytes) : data(static_cast<uint8_t*>(aligned_alloc(64, (bytes + 63) / 64 * 64))) {
+    memset(data, 1, bytes);
+  }
   ~Aligned() { free(data); }
   uint8_t* data;
 };
@@ -45,7 +47,8 @@ void Bench(Variant variant, Format format, double peak) {
   for (size_t t = 0; t < copies * tiles; ++t) {
     kernel.pack_tile(rows.data(), row_bytes, kernel.n_tile, k, weights.data + t * tile_bytes);
   }
-  printf("%-22s pack %6.2f GB/s\n", kernel.name, 1e-9 * static_cast<double>(copies * tiles * tile_bytes) / (Now() - start));
+  printf("%-22s pack %6.2f GB/s\n", kernel.name,
+         1e-9 * static_cast<double>(copies * tiles * tile_bytes) / (Now() - start));
   for (size_t m : {1, 2, 4, 7, 16, 128, 512}) {
     std::vector<float> x(m * k, 1.0f), out(m * n);
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 29) - 14.0f;
@@ -73,8 +76,9 @@ void Bench(Variant variant, Format format, double peak) {
       seconds += s;
     }
     const double gops = 2e-9 * static_cast<double>(m * n * k) / best;
-    printf("  M %4zu  %8.1f GOPS  %5.1f%% of peak  %6.2f GB/s  (quantizing: %.2f%%)\n", m, gops, peak > 0 ? 100.0 * gops / peak : 0.0,
-           1e-9 * static_cast<double>(tiles * tile_bytes) / best, 100.0 * quantize / best);
+    printf("  M %4zu  %8.1f GOPS  %5.1f%% of peak  %6.2f GB/s  (quantizing: %.2f%%)\n", m, gops,
+           peak > 0 ? 100.0 * gops / peak : 0.0, 1e-9 * static_cast<double>(tiles * tile_bytes) / best,
+           100.0 * quantize / best);
   }
 }
 

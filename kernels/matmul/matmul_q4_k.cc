@@ -22,7 +22,8 @@ struct Codec {
 
   template <size_t kUnit>
   static HWY_INLINE void Weights(const uint8_t*, const uint8_t* big, size_t chunk, size_t v, VU8 (&w)[8]) {
-    Unroll<8>([&](auto s) MOONLIT_INLINE_LAMBDA { w[s] = ShiftAndMask<4 * kUnit>(Words(big, chunk * 8 + s, v), 0x0F); });
+    Unroll<8>([&](auto s)
+                  MOONLIT_INLINE_LAMBDA { w[s] = ShiftAndMask<4 * kUnit>(Words(big, chunk * 8 + s, v), 0x0F); });
   }
 };
 

@@ -9,7 +9,8 @@
 namespace moonlit {
 namespace MOONLIT_NS {
 
-#define MOONLIT_FORMAT(enumerator, name, stem, gguf_type, block_values, block_bytes) extern const ProductKernel kProduct_##stem;
+#define MOONLIT_FORMAT(enumerator, name, stem, gguf_type, block_values, block_bytes) \
+  extern const ProductKernel kProduct_##stem;
 #include "kernels/quant/formats.inc"
 #undef MOONLIT_FORMAT
 

@@ -48,8 +48,8 @@ HWY_INLINE void QuantizeGroup(const float* x, int8_t* q, float* scale, int16_t* 
       const VF32 shifted = hn::Add(hn::Mul(hn::LoadU(df, x + at), inverse), magic);
       const VI32 rounded = hn::Sub(hn::BitCast(di32, shifted), hn::Set(di32, 0x4B400000));
       sum = hn::Add(sum, rounded);
-      hn::StoreU(hn::TruncateTo(hn::Rebind<uint8_t, DI32>(), hn::BitCast(DU32(), rounded)),
-                 hn::Rebind<uint8_t, DI32>(), reinterpret_cast<uint8_t*>(q + at));
+      hn::StoreU(hn::TruncateTo(hn::Rebind<uint8_t, DI32>(), hn::BitCast(DU32(), rounded)), hn::Rebind<uint8_t, DI32>(),
+                 reinterpret_cast<uint8_t*>(q + at));
     });
     sums[half] = static_cast<int16_t>(hn::ReduceSum(di32, sum));
   });

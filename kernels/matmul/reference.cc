@@ -224,7 +224,8 @@ void ReferenceA8Double(const ReferenceProduct& p, const A8View& a8, size_t row, 
     const std::vector<float> w = Dequantized(p, n);
     double acc = 0.0;
     for (size_t i = 0; i < p.k; ++i) {
-      const double a = static_cast<double>(a8.scale[row * a8.scale_stride + i / kA8Group]) * a8.q[row * a8.q_stride + i];
+      const double a =
+          static_cast<double>(a8.scale[row * a8.scale_stride + i / kA8Group]) * a8.q[row * a8.q_stride + i];
       acc += a * static_cast<double>(w[i]);
     }
     out[n] = acc;

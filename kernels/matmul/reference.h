@@ -14,8 +14,8 @@ namespace moonlit {
 // What a block's bytes say, as numbers: value i = scale[i / group] * code[i] - min[i / group].
 struct BlockCodes {
   static constexpr size_t kMaxValues = 256;
-  size_t values;   // of the block
-  size_t group;    // values that share a scale: 32 or 16
+  size_t values;  // of the block
+  size_t group;   // values that share a scale: 32 or 16
   bool has_min;
   int code[kMaxValues];
   float scale[16];
@@ -27,7 +27,7 @@ void DecodeBlock(Format format, const uint8_t* block, BlockCodes* codes);
 
 struct ReferenceProduct {
   Format format;
-  const uint8_t* weights;   // [n] rows in file format, row_stride bytes apart
+  const uint8_t* weights;  // [n] rows in file format, row_stride bytes apart
   size_t row_stride;
   size_t n, k;
 };

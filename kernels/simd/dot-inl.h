@@ -68,7 +68,9 @@ HWY_INLINE int32_t LoadFour(const void* bytes) {
 #if HWY_TARGET_IS_NEON
 
 // All lanes: s[0] + s[1].
-HWY_INLINE VI32 SumOfTwo(const int16_t* s) { return VI32(vpaddlq_s16(vreinterpretq_s16_s32(vdupq_n_s32(LoadFour(s))))); }
+HWY_INLINE VI32 SumOfTwo(const int16_t* s) {
+  return VI32(vpaddlq_s16(vreinterpretq_s16_s32(vdupq_n_s32(LoadFour(s)))));
+}
 // All lanes: (s[0] + s[1]) * kFactor.
 template <int kFactor>
 HWY_INLINE VI32 SumOfTwoTimes(const int16_t* s) {
@@ -104,9 +106,7 @@ HWY_INLINE VI32 OneOfTwoTimes(const int16_t* s) {
 #endif
 
 // Steps whose products of weights bounded by kBound fit one int16 lane that receives kPerStep of them a step.
-constexpr size_t StepsInInt16(int bound, int per_step) {
-  return static_cast<size_t>(32767 / (bound * 127 * per_step));
-}
+constexpr size_t StepsInInt16(int bound, int per_step) { return static_cast<size_t>(32767 / (bound * 127 * per_step)); }
 
 #if MOONLIT_HAS_VPDPBUSD512 || (MOONLIT_HAS_VPDPBUSD256 && HWY_MAX_BYTES == 32)
 
@@ -143,10 +143,14 @@ HWY_INLINE void DotSigned(const int8_t* const (&a)[kRows], const VI8 (&w)[8], VI
     constexpr size_t base = kFirst + 4 * decltype(q)::value;
     int8x16_t four[kRows];
     Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { four[r] = vld1q_s8(a[r] + 4 * base); });
-    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sums[r].raw = vdotq_laneq_s32(sums[r].raw, w[base].raw, four[r], 0); });
-    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sums[r].raw = vdotq_laneq_s32(sums[r].raw, w[base + 1].raw, four[r], 1); });
-    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sums[r].raw = vdotq_laneq_s32(sums[r].raw, w[base + 2].raw, four[r], 2); });
-    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sums[r].raw = vdotq_laneq_s32(sums[r].raw, w[base + 3].raw, four[r], 3); });
+    Unroll<kRows>([&](auto r)
+                      MOONLIT_INLINE_LAMBDA { sums[r].raw = vdotq_laneq_s32(sums[r].raw, w[base].raw, four[r], 0); });
+    Unroll<kRows>(
+        [&](auto r) MOONLIT_INLINE_LAMBDA { sums[r].raw = vdotq_laneq_s32(sums[r].raw, w[base + 1].raw, four[r], 1); });
+    Unroll<kRows>(
+        [&](auto r) MOONLIT_INLINE_LAMBDA { sums[r].raw = vdotq_laneq_s32(sums[r].raw, w[base + 2].raw, four[r], 2); });
+    Unroll<kRows>(
+        [&](auto r) MOONLIT_INLINE_LAMBDA { sums[r].raw = vdotq_laneq_s32(sums[r].raw, w[base + 3].raw, four[r], 3); });
   });
 }
 
@@ -156,7 +160,8 @@ HWY_INLINE int32x4_t PairSums(int32x4_t low, int32x4_t high) {
 #if HWY_ARCH_ARM_A64
   return vpaddq_s32(low, high);
 #else
-  return vcombine_s32(vpadd_s32(vget_low_s32(low), vget_high_s32(low)), vpadd_s32(vget_low_s32(high), vget_high_s32(high)));
+  return vcombine_s32(vpadd_s32(vget_low_s32(low), vget_high_s32(low)),
+                      vpadd_s32(vget_low_s32(high), vget_high_s32(high)));
 #endif
 }
 
@@ -265,7 +270,8 @@ HWY_INLINE void DotSigned(const int8_t* const (&a)[kRows], const VI8 (&w)[8], VI
 #if HWY_TARGET <= HWY_SSSE3 && HWY_ARCH_X86
 template <int kBound, size_t kFirst, size_t kSteps, size_t kRows>
 HWY_INLINE void DotUnsigned(const int8_t* const (&a)[kRows], const VU8 (&w)[8], VI32 (&sums)[kRows]) {
-  Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sums[r] = RowDotUnsigned<kBound, kFirst, kSteps>(a[r], w, sums[r]); });
+  Unroll<kRows>([&](auto r)
+                    MOONLIT_INLINE_LAMBDA { sums[r] = RowDotUnsigned<kBound, kFirst, kSteps>(a[r], w, sums[r]); });
 }
 #elif HWY_TARGET_IS_NEON
 template <int kBound, size_t kFirst, size_t kSteps, size_t kRows>

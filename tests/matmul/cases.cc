@@ -30,7 +30,9 @@ AlignedBytes::AlignedBytes(size_t bytes, uint8_t fill) : storage_(bytes + 64, fi
 
 namespace {
 
-bool IsSane(float value) { return value == 0.0f || (isfinite(value) && fabsf(value) >= 1e-20f && fabsf(value) <= 1e6f); }
+bool IsSane(float value) {
+  return value == 0.0f || (isfinite(value) && fabsf(value) >= 1e-20f && fabsf(value) <= 1e6f);
+}
 
 bool HasSaneScales(Format format, const uint8_t* block, bool nonzero) {
   if (IsPlain(format)) {
@@ -84,10 +86,18 @@ std::vector<uint8_t> MakeWeights(Format format, Weights kind, size_t n, size_t k
     uint8_t* block = rows.data() + at;
     switch (kind) {
       case Weights::kRandomBytes:
-      case Weights::kGaussian: FillRandom(format, block, random); break;
-      case Weights::kAllOnes: FillWith(format, 0xFF, block, random); break;
-      case Weights::kAllZeros: FillWith(format, 0x00, block, random); break;
-      case Weights::kAlternating: FillWith(format, at % 2 ? 0x80 : 0x7F, block, random); break;
+      case Weights::kGaussian:
+        FillRandom(format, block, random);
+        break;
+      case Weights::kAllOnes:
+        FillWith(format, 0xFF, block, random);
+        break;
+      case Weights::kAllZeros:
+        FillWith(format, 0x00, block, random);
+        break;
+      case Weights::kAlternating:
+        FillWith(format, at % 2 ? 0x80 : 0x7F, block, random);
+        break;
     }
   }
   return rows;
@@ -110,7 +120,8 @@ std::vector<size_t> Widths(Format format) {
   return widths;
 }
 
-PackedMatrix::PackedMatrix(const ProductKernel& kernel, Format format, const std::vector<uint8_t>& rows, size_t n, size_t k)
+PackedMatrix::PackedMatrix(const ProductKernel& kernel, Format format, const std::vector<uint8_t>& rows, size_t n,
+                           size_t k)
     : bytes(CeilDiv(n, kernel.n_tile) * kernel.tile_bytes(k), 0xA5), tiles(CeilDiv(n, kernel.n_tile)) {
   const size_t row_bytes = RowBytes(format, k);
   for (size_t t = 0; t < tiles; ++t) {

@@ -56,7 +56,8 @@ TEST_P(PackingTest, EveryByteOfATileIsWritten) {
     AlignedBytes first(kernel().tile_bytes(k), 0x00), second(kernel().tile_bytes(k), 0xFF);
     kernel().pack_tile(rows.data(), RowBytes(format(), k), n, k, first.data());
     kernel().pack_tile(rows.data(), RowBytes(format(), k), n, k, second.data());
-    for (size_t i = 0; i < kernel().tile_bytes(k); ++i) ASSERT_EQ(first.data()[i], second.data()[i]) << "k " << k << " byte " << i;
+    for (size_t i = 0; i < kernel().tile_bytes(k); ++i)
+      ASSERT_EQ(first.data()[i], second.data()[i]) << "k " << k << " byte " << i;
   }
 }
 
@@ -70,9 +71,11 @@ TEST_P(PackingTest, TakesNoMoreThanTheFile) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PackingTest, testing::Combine(testing::ValuesIn(RunnableVariants()), testing::ValuesIn(kAllFormats)),
+INSTANTIATE_TEST_SUITE_P(All, PackingTest,
+                         testing::Combine(testing::ValuesIn(RunnableVariants()), testing::ValuesIn(kAllFormats)),
                          [](const auto& info) {
-                           return std::string(VariantName(std::get<0>(info.param))) + "_" + Traits(std::get<1>(info.param)).name;
+                           return std::string(VariantName(std::get<0>(info.param))) + "_" +
+                                  Traits(std::get<1>(info.param)).name;
                          });
 
 // The reference's codes, scales and minima are the decoder's values.

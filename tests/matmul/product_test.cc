@@ -12,7 +12,8 @@ namespace {
 
 using Case = std::tuple<Variant, Format>;
 
-constexpr size_t kOutputs = 83;   // no multiple of any n_tile; more than four tiles of 16, so that GEMV runs both of its bodies
+constexpr size_t kOutputs =
+    83;  // no multiple of any n_tile; more than four tiles of 16, so that GEMV runs both of its bodies
 
 class ProductTest : public testing::TestWithParam<Case> {
  protected:
@@ -26,8 +27,16 @@ class ProductTest : public testing::TestWithParam<Case> {
 struct Problem {
   Problem(Variant variant, Format format, Weights kind, size_t n, size_t k, const std::vector<float>& x, size_t rows,
           std::mt19937* random)
-      : kernel(GetProductKernel(variant, format)), format(format), fused(IsFused(variant)), n(n), k(k), rows(rows), x(x),
-        weights(MakeWeights(format, kind, n, k, random)), packed(kernel, format, weights, n, k), a8(variant, x, rows, k) {}
+      : kernel(GetProductKernel(variant, format)),
+        format(format),
+        fused(IsFused(variant)),
+        n(n),
+        k(k),
+        rows(rows),
+        x(x),
+        weights(MakeWeights(format, kind, n, k, random)),
+        packed(kernel, format, weights, n, k),
+        a8(variant, x, rows, k) {}
 
   ReferenceProduct Reference() const { return {format, weights.data(), RowBytes(format, k), n, k}; }
 
@@ -150,7 +159,8 @@ TEST_P(ProductTest, AnySplitOfTilesAndAnyPlaceForTheOutput) {
   std::mt19937 random(15);
   const size_t k = RoundUp(96, Traits(format()).block_values);
   for (size_t rows : {1, 5}) {
-    const Problem p(variant(), format(), Weights::kRandomBytes, kOutputs, k, Gaussian(rows * k, &random), rows, &random);
+    const Problem p(variant(), format(), Weights::kRandomBytes, kOutputs, k, Gaussian(rows * k, &random), rows,
+                    &random);
     const std::vector<float> expected = p.Expected(exact_only());
     for (size_t split = 0; split <= p.packed.tiles; ++split) {
       const size_t first = split * kernel().n_tile < kOutputs ? split * kernel().n_tile : kOutputs;
@@ -234,7 +244,8 @@ TEST_P(ProductTest, IsWithinTheRoundingBoundOfFloat64) {
       for (size_t j = 0; j < codes.values; ++j) {
         const size_t at = b * codes.values + j, g = j / codes.group;
         const double a = fabs(static_cast<double>(p.a8.view.scale[at / kA8Group]) * p.a8.view.q[at]);
-        magnitude += a * (fabs(static_cast<double>(codes.scale[g]) * codes.code[j]) + fabs(static_cast<double>(codes.min[g])));
+        magnitude +=
+            a * (fabs(static_cast<double>(codes.scale[g]) * codes.code[j]) + fabs(static_cast<double>(codes.min[g])));
       }
     }
     EXPECT_NEAR(out[i], expected[i], (4.0 * static_cast<double>(groups) + 2.0) * 0x1p-24 * magnitude) << i;
@@ -284,9 +295,11 @@ TEST_P(ProductTest, NotFiniteActivationsGiveNaNInTheirRow) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ProductTest, testing::Combine(testing::ValuesIn(RunnableVariants()), testing::ValuesIn(kAllFormats)),
+INSTANTIATE_TEST_SUITE_P(All, ProductTest,
+                         testing::Combine(testing::ValuesIn(RunnableVariants()), testing::ValuesIn(kAllFormats)),
                          [](const auto& info) {
-                           return std::string(VariantName(std::get<0>(info.param))) + "_" + Traits(std::get<1>(info.param)).name;
+                           return std::string(VariantName(std::get<0>(info.param))) + "_" +
+                                  Traits(std::get<1>(info.param)).name;
                          });
 
 // Scales below the normal numbers, negative zero, and all f16 bit patterns that are finite.

@@ -20,8 +20,10 @@ void ExpectReferenceBits(Variant variant, const std::vector<float>& x, size_t ro
   for (size_t r = 0; r < rows; ++r) {
     ReferenceQuantizeA8(x.data() + r * k, k, q.data(), scale.data(), sums.data());
     ASSERT_EQ(memcmp(a8.view.q + r * a8.view.q_stride, q.data(), q.size()), 0) << "k " << k << " row " << r;
-    ASSERT_EQ(memcmp(a8.view.sum16 + r * a8.view.sum_stride, sums.data(), sums.size() * sizeof(int16_t)), 0) << "k " << k;
-    for (size_t g = 0; g < groups; ++g) ASSERT_TRUE(SameBits(a8.view.scale[r * a8.view.scale_stride + g], scale[g])) << g;
+    ASSERT_EQ(memcmp(a8.view.sum16 + r * a8.view.sum_stride, sums.data(), sums.size() * sizeof(int16_t)), 0)
+        << "k " << k;
+    for (size_t g = 0; g < groups; ++g)
+      ASSERT_TRUE(SameBits(a8.view.scale[r * a8.view.scale_stride + g], scale[g])) << g;
   }
 }
 
@@ -43,10 +45,10 @@ TEST_P(QuantizeA8Test, TiesGoToEven) {
   ExpectReferenceBits(GetParam(), x, 1, x.size());
   const QuantizedRows a8(GetParam(), x, 1, x.size());
   EXPECT_EQ(a8.view.q[0], 127);
-  EXPECT_EQ(a8.view.q[1], -32);   // -31.5
-  EXPECT_EQ(a8.view.q[2], -30);   // -30.5
-  EXPECT_EQ(a8.view.q[33], 0);    // 0.5
-  EXPECT_EQ(a8.view.q[34], 2);    // 1.5
+  EXPECT_EQ(a8.view.q[1], -32);  // -31.5
+  EXPECT_EQ(a8.view.q[2], -30);  // -30.5
+  EXPECT_EQ(a8.view.q[33], 0);   // 0.5
+  EXPECT_EQ(a8.view.q[34], 2);   // 1.5
 }
 
 TEST_P(QuantizeA8Test, SumsReachTheirBound) {
