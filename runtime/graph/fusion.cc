@@ -204,13 +204,16 @@ class Fuser {
   }
 
   // A product kernel may write over its addend, element by element; so the sum lives where the addend lived if this was the
-  // addend's last use. One part a stage only: several parts must not write over a value that another one still adds.
+  // addend's last use. One part a stage only: several parts must not write over a value that another one still adds. And not
+  // over the product's own input, which may be read in the float form that it shares with the addend.
   void ShareResidualStorage() {
     for (size_t s = 0; s < fused_.stages.size(); ++s) {
       FusedStage& stage = fused_.stages[s];
       if (stage.kind != StageKind::kProducts || stage.parts.size() != 1) continue;
       const ProductPart& part = stage.parts[0];
-      if (part.addend != kNoValue && LastReader(part.addend) == s) fused_.storage[part.output] = fused_.storage[part.addend];
+      if (part.addend == kNoValue || LastReader(part.addend) != s) continue;
+      const ValueId storage = fused_.storage[part.addend];
+      if (fused_.storage[stage.input] != storage) fused_.storage[part.output] = storage;
     }
   }
 

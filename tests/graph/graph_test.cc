@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/graph/graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/graph/composites.h"
+#include "runtime/graph/fusion.h"
+
+namespace moonlit {
+namespace {
+
+using testing::HasSubstr;
+
+AttentionSpec Spec() {
+  AttentionSpec spec;
+  spec.heads = 4;
+  spec.kv_heads = 2;
+  spec.key_dim = spec.value_dim = 2;
+  spec.scale = 1;
+  return spec;
+}
+
+// One decoder layer of width 8.
+Graph OneLayer() {
+  Graph g;
+  const WeightId table = g.Weight("embd", {10, 8});
+  ValueId x = g.Embed(table);
+  g.SetLayer(0);
+  ValueId h = g.RmsNorm(x, g.Weight("norm1", {8}), 1e-5f);
+  const ValueId q = g.Linear(h, g.Weight("q", {8, 8}), g.Weight("q_bias", {8}));
+  const ValueId k = g.Linear(h, g.Weight("k", {4, 8}));
+  const ValueId v = g.Linear(h, g.Weight("v", {4, 8}));
+  x = g.Add(x, g.Linear(g.Attention(q, k, v, Spec()), g.Weight("o", {8, 8})));
+  h = g.RmsNorm(x, g.Weight("norm2", {8}), 1e-5f);
+  x = g.Add(x, GatedFeedForward(g, h, g.Weight("gate", {12, 8}), g.Weight("up", {12, 8}), g.Weight("down", {8, 12})));
+  g.SetLayer(-1);
+  g.Logits(g.RmsNorm(x, g.Weight("norm3", {8}), 1e-5f), table);
+  return g;
+}
+
+TEST(GraphTest, DumpsOneNodeALine) {
+  const Graph g = OneLayer();
+  ASSERT_TRUE(g.Finish().ok()) << g.Finish().ToString();
+  EXPECT_THAT(g.Dump(), HasSubstr("%0 = embed embd [10, 8] -> 8\n"));
+  EXPECT_THAT(g.Dump(), HasSubstr("%2 = linear %1 q [8, 8] q_bias [8] -> 8  (layer 0)\n"));
+  EXPECT_THAT(g.Dump(), HasSubstr("%5 = attention %2 %3 %4 -> 8  (layer 0)\n"));
+}
+
+TEST(GraphTest, FusesALayerIntoItsStages) {
+  const Graph g = OneLayer();
+  EXPECT_EQ(Fuse(g).Dump(g),
+            "embed [embd -> %0]\n"
+            "activate %0 norm norm1 -> %1\n"
+            "products %1 [q + q_bias -> %2] [k -> %3] [v -> %4]\n"
+            "qkv_post %2 %3 %4\n"
+            "attention %2 %3 %4 -> %5\n"
+            "activate %5 -> %5\n"
+            "products %5 [o + %0 -> %7 in %0]\n"
+            "activate %7 norm norm2 -> %8\n"
+            "gated_products %8 [gate] [up] -> %11\n"
+            "activate %11 -> %11\n"
+            "products %11 [down + %7 -> %13 in %0]\n"
+            "head %13 norm norm3 [embd]\n");
+}
+
+// A residual that is read again after its Add keeps its own buffer.
+TEST(GraphTest, KeepsAnAddendThatIsStillRead) {
+  Graph g;
+  const ValueId x = g.Embed(g.Weight("embd", {10, 8}));
+  const ValueId y = g.Add(x, g.Linear(x, g.Weight("w", {8, 8})));
+  g.Logits(g.Add(x, y), g.Weight("head", {10, 8}));
+  ASSERT_TRUE(g.Finish().ok());
+  const FusedGraph fused = Fuse(g);
+  EXPECT_EQ(fused.storage[y], y);
+  EXPECT_THAT(fused.Dump(g), HasSubstr("add %0 %2 -> %3\n"));
+}
+
+// A norm that both a product and an Add read exists as floats; the sum may not lie over it, since the product reads it too.
+TEST(GraphTest, KeepsTheFloatsOfANormWithOtherReaders) {
+  Graph g;
+  const ValueId x = g.Embed(g.Weight("embd", {10, 8}));
+  const ValueId h = g.RmsNorm(x, g.Weight("norm", {8}), 1e-5f);
+  g.Logits(g.Add(h, g.Linear(h, g.Weight("w", {8, 8}))), g.Weight("head", {10, 8}));
+  EXPECT_THAT(Fuse(g).Dump(g), HasSubstr("norm %0 norm norm -> %1\nactivate %1 -> %1\nproducts %1 [w + %1 -> %3]\n"));
+}
+
+struct BadGraph {
+  const char* reason;
+  void (*build)(Graph& g, ValueId x);
+};
+
+TEST(GraphTest, FaultsNameNodeLayerAndWeight) {
+  const BadGraph cases[] = {
+      {"linear (layer 3): weight w: expected 8 inputs, it has shape [4, 9]",
+       [](Graph& g, ValueId x) { g.Linear(x, g.Weight("w", {4, 9})); }},
+      {"linear (layer 3): weight b: expected [4], it has [5]",
+       [](Graph& g, ValueId x) { g.Linear(x, g.Weight("w", {4, 8}), g.Weight("b", {5})); }},
+      {"rms_norm (layer 3): weight n: expected [8], it has [7]", [](Graph& g, ValueId x) { g.RmsNorm(x, g.Weight("n", {7}), 1e-5f); }},
+      {"add (layer 3): the two sides are 8 and 4 wide", [](Graph& g, ValueId x) { g.Add(x, g.Linear(x, g.Weight("w", {4, 8}))); }},
+      {"attention (layer 3): keys are 8 wide: expected 2 heads of 2", [](Graph& g, ValueId x) { g.Attention(x, x, x, Spec()); }},
+      {"attention (layer 3): 4 heads over 3 KV heads",
+       [](Graph& g, ValueId x) {
+         AttentionSpec spec = Spec();
+         spec.kv_heads = 3;
+         g.Attention(x, x, x, spec);
+       }},
+      {"attention (layer 3): 4 heads over 0 KV heads",
+       [](Graph& g, ValueId x) {
+         AttentionSpec spec = Spec();
+         spec.kv_heads = 0;
+         g.Attention(x, x, x, spec);
+       }},
+      {"weight embd is wanted as [10, 8] and as [8, 8]", [](Graph& g, ValueId x) { g.Linear(x, g.Weight("embd", {8, 8})); }},
+      {"values or weights that do not exist", [](Graph& g, ValueId x) { g.Add(x, x + 100); }},
+  };
+  for (const BadGraph& bad : cases) {
+    Graph g;
+    const ValueId x = g.Embed(g.Weight("embd", {10, 8}));
+    g.SetLayer(3);
+    bad.build(g, x);
+    EXPECT_FALSE(g.Finish().ok());
+    EXPECT_THAT(std::string(g.Finish().message()), HasSubstr(bad.reason));
+  }
+}
+
+TEST(GraphTest, MustEndInLogits) {
+  Graph g;
+  EXPECT_FALSE(g.Finish().ok());
+  const ValueId x = g.Embed(g.Weight("embd", {10, 8}));
+  EXPECT_FALSE(g.Finish().ok());
+  g.Logits(x, g.Weight("embd", {10, 8}));
+  EXPECT_TRUE(g.Finish().ok());
+  g.Add(x, x);
+  EXPECT_THAT(std::string(g.Finish().message()), HasSubstr("comes after the logits"));
+}
+
+}  // namespace
+}  // namespace moonlit

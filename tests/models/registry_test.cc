@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that lie about their sizes, lack tensors or name other architectures: every one must give a Status that says what was
+// expected and what was found. A real fixture is seen through overlays that change one thing at a time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+
+#include "tests/models/loaded_model.h"
+
+namespace moonlit::test {
+namespace {
+
+using testing::HasSubstr;
+
+// The metadata of a file, with some integers, numbers or strings replaced, or keys hidden.
+class MetadataOverlay : public Metadata {
+ public:
+  explicit MetadataOverlay(const Metadata& base) : base_(base) {}
+  std::map<std::string, std::vector<int64_t>, std::less<>> ints;
+  std::map<std::string, double, std::less<>> numbers;
+  std::map<std::string, std::string, std::less<>> strings;
+  std::string hidden;
+
+  bool Has(std::string_view key) const override {
+    return key != hidden && (ints.contains(key) || numbers.contains(key) || strings.contains(key) || base_.Has(key));
+  }
+  Result<uint64_t> GetUint(std::string_view key) const override {
+    if (auto it = ints.find(key); it != ints.end()) return static_cast<uint64_t>(it->second[0]);
+    return base_.GetUint(key);
+  }
+  Result<double> GetFloat(std::string_view key) const override {
+    if (auto it = numbers.find(key); it != numbers.end()) return it->second;
+    return base_.GetFloat(key);
+  }
+  Result<bool> GetBool(std::string_view key) const override { return base_.GetBool(key); }
+  Result<std::string> GetString(std::string_view key) const override {
+    if (auto it = strings.find(key); it != strings.end()) return it->second;
+    return base_.GetString(key);
+  }
+  Result<std::vector<int64_t>> GetInts(std::string_view key) const override {
+    if (auto it = ints.find(key); it != ints.end()) return it->second;
+    if (strings.contains(key)) return Errorf(Code::kCorrupt, "%.*s is a string", static_cast<int>(key.size()), key.data());
+    return base_.GetInts(key);
+  }
+  Result<std::vector<float>> GetFloats(std::string_view key) const override { return base_.GetFloats(key); }
+  Result<std::vector<std::string>> GetStrings(std::string_view key) const override { return base_.GetStrings(key); }
+
+ private:
+  const Metadata& base_;
+};
+
+// The tensors of a file, with one hidden or of another shape, or one more.
+class SourceOverlay : public WeightSource {
+ public:
+  explicit SourceOverlay(const WeightSource& base) : base_(base) {}
+  std::string hidden;
+  std::optional<TensorInfo> replaced;
+
+  const TensorInfo* Find(std::string_view name) const override {
+    if (replaced && replaced->name == name) return &*replaced;
+    return name == hidden ? nullptr : base_.Find(name);
+  }
+  std::vector<const TensorInfo*> All() const override {
+    std::vector<const TensorInfo*> all = base_.All();
+    if (replaced && base_.Find(replaced->name) == nullptr) all.push_back(&*replaced);
+    return all;
+  }
+  Status Read(const TensorInfo& tensor, uint64_t offset, void* out, size_t size) const override {
+    return base_.Read(tensor, offset, out, size);
+  }
+  std::string description() const override { return "fixture"; }
+
+ private:
+  const WeightSource& base_;
+};
+
+class RegistryTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    auto source = GgufSource::Open(FixturePath(GetParam(), "model.gguf"));
+    ASSERT_TRUE(source.ok()) << source.status().ToString();
+    source_ = std::move(source).value();
+    auto name = source_->metadata().GetString("general.architecture");
+    ASSERT_TRUE(name.ok());
+    prefix_ = *name + ".";
+  }
+  // The error, or OK.
+  Status Load(const Metadata& metadata, const WeightSource& source) const {
+    auto loaded = LoadGraph(metadata, source);
+    return loaded.ok() ? Status() : loaded.status();
+  }
+  void ExpectRefused(const MetadataOverlay& metadata, const std::string& names) const {
+    const Status status = Load(metadata, *source_);
+    EXPECT_FALSE(status.ok()) << names;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(names));
+  }
+  std::unique_ptr<GgufSource> source_;
+  std::string prefix_;
+};
+
+TEST_P(RegistryTest, LoadsTheFixture) {
+  auto loaded = LoadGraph(source_->metadata(), *source_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_EQ(loaded->config.vocab, 320u);
+  EXPECT_EQ(loaded->config.layers, 2u);
+  EXPECT_TRUE(loaded->unused_tensors.empty());
+}
+
+TEST_P(RegistryTest, SizesOutOfRangeAreRefusedByName) {
+  for (const char* suffix : {"block_count", "embedding_length", "feed_forward_length", "context_length", "attention.head_count",
+                             "attention.head_count_kv", "attention.key_length", "attention.value_length", "rope.dimension_count"}) {
+    for (int64_t value : {int64_t{0}, int64_t{-1}, int64_t{1} << 40, INT64_MAX}) {
+      MetadataOverlay metadata(source_->metadata());
+      metadata.ints[prefix_ + suffix] = {value};
+      ExpectRefused(metadata, prefix_ + suffix);
+    }
+    MetadataOverlay metadata(source_->metadata());
+    metadata.strings[prefix_ + suffix] = "four";
+    ExpectRefused(metadata, prefix_ + suffix);
+  }
+}
+
+TEST_P(RegistryTest, AbsentSizesAreRefusedByName) {
+  for (const char* suffix : {"block_count", "embedding_length", "feed_forward_length", "context_length", "attention.head_count",
+                             "attention.layer_norm_rms_epsilon"}) {
+    MetadataOverlay metadata(source_->metadata());
+    metadata.hidden = prefix_ + suffix;
+    ExpectRefused(metadata, prefix_ + suffix);
+  }
+}
+
+TEST_P(RegistryTest, NumbersOutOfRangeAreRefusedByName) {
+  for (const char* suffix : {"attention.layer_norm_rms_epsilon", "rope.freq_base"}) {
+    for (double value : {0.0, -1.0, double{NAN}, double{INFINITY}, 1e30}) {
+      MetadataOverlay metadata(source_->metadata());
+      metadata.numbers[prefix_ + suffix] = value;
+      ExpectRefused(metadata, prefix_ + suffix);
+    }
+  }
+}
+
+TEST_P(RegistryTest, HeadsMustDivide) {
+  MetadataOverlay kv(source_->metadata());
+  kv.ints[prefix_ + "attention.head_count_kv"] = {5};
+  ExpectRefused(kv, "expected a divisor");
+  MetadataOverlay odd(source_->metadata());
+  odd.ints[prefix_ + "rope.dimension_count"] = {3};
+  ExpectRefused(odd, "expected an even number");
+}
+
+TEST_P(RegistryTest, PerLayerArraysMustBeEqual) {
+  MetadataOverlay equal(source_->metadata());
+  equal.ints[prefix_ + "attention.head_count_kv"] = {2, 2};
+  EXPECT_TRUE(Load(equal, *source_).ok());
+  MetadataOverlay mixed(source_->metadata());
+  mixed.ints[prefix_ + "attention.head_count_kv"] = {2, 1};
+  ExpectRefused(mixed, "differs from layer to layer");
+}
+
+TEST_P(RegistryTest, TheVocabularyMustAgree) {
+  MetadataOverlay metadata(source_->metadata());
+  metadata.ints[prefix_ + "vocab_size"] = {319};
+  ExpectRefused(metadata, "vocab_size");
+}
+
+TEST_P(RegistryTest, UnknownRopeScalingAndExpertsAreRefused) {
+  MetadataOverlay scaling(source_->metadata());
+  scaling.strings[prefix_ + "rope.scaling.type"] = "longrope";
+  scaling.numbers[prefix_ + "rope.scaling.factor"] = 4;
+  ExpectRefused(scaling, "longrope");
+  MetadataOverlay experts(source_->metadata());
+  experts.ints[prefix_ + "expert_count"] = {8};
+  ExpectRefused(experts, "expert_count");
+}
+
+TEST_P(RegistryTest, UnknownArchitecturesNameTheKnownOnes) {
+  MetadataOverlay metadata(source_->metadata());
+  metadata.strings["general.architecture"] = "perceptron";
+  const Status status = Load(metadata, *source_);
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("perceptron"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("llama, qwen2, qwen3"));
+}
+
+TEST_P(RegistryTest, EachMissingTensorIsNamedWithItsShape) {
+  for (const TensorInfo* tensor : source_->All()) {
+    SourceOverlay source(*source_);
+    source.hidden = tensor->name;
+    const Status status = Load(source_->metadata(), source);
+    // Optional ones: without output.weight the head is tied; biases and frequency divisors may be absent.
+    if (tensor->name == "output.weight" || tensor->name == "rope_freqs.weight" || tensor->name.ends_with(".bias")) {
+      EXPECT_TRUE(status.ok()) << tensor->name;
+      continue;
+    }
+    EXPECT_EQ(status.code(), Code::kCorrupt) << tensor->name;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(tensor->name + " ["));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the file has none"));
+  }
+}
+
+TEST_P(RegistryTest, EachReshapedTensorIsNamedWithBothShapes) {
+  for (const TensorInfo* tensor : source_->All()) {
+    SourceOverlay source(*source_);
+    source.replaced = *tensor;
+    source.replaced->shape = tensor->shape.rank() == 1 ? Shape{tensor->shape[0] + 1} : Shape{tensor->shape[0], tensor->shape[1] + 32};
+    const Status status = Load(source_->metadata(), source);
+    EXPECT_EQ(status.code(), Code::kCorrupt) << tensor->name;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(tensor->name));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(tensor->shape.ToString()));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(source.replaced->shape.ToString()));
+  }
+}
+
+TEST_P(RegistryTest, UnusedTensorsAreListed) {
+  SourceOverlay source(*source_);
+  source.replaced = TensorInfo{"blk.7.attn_q.weight", Format::kF32, Shape{4, 4}, 64};
+  auto loaded = LoadGraph(source_->metadata(), source);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_THAT(loaded->unused_tensors, testing::ElementsAre("blk.7.attn_q.weight"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, RegistryTest, testing::Values("llama", "llama3-rope", "qwen2", "qwen3"), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace moonlit::test
