@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk over segments and tiles. In a tile all rows do the same step together (products with K, softmax, products with V),
-// so a tile of K, then one of V, stays in the first cache level while the row blocks pass over it.
+// The walk over segments and tiles. In a tile all rows do the same step together (products with K, softmax, products
+// with V), so a tile of K, then one of V, stays in the first cache level while the row blocks pass over it.
 #pragma once
 
 #include "kernels/attention/bytes-inl.h"
@@ -18,9 +18,9 @@ struct Call {
   ScoreRule rule;
   Arithmetic key_arithmetic;
   Arithmetic value_arithmetic;
-  bool widen_keys;    // 16-bit tiles become f32 in scratch
+  bool widen_keys;  // 16-bit tiles become f32 in scratch
   bool widen_values;
-  size_t key_lanes;   // lanes of K a token, after widening
+  size_t key_lanes;  // lanes of K a token, after widening
   size_t value_dims;
 };
 
@@ -79,7 +79,14 @@ TilePointers FindTile(const AttentionArgs& args, size_t slot) {
   return tile;
 }
 
-void MultiplyKeys(Call& call, const TileView& view, const TilePointers& tile) {
+// Pointers of the tile that will probably come next, for prefetching; null when there is none.
+TilePointers PeekTile(const AttentionArgs& args, size_t slot, size_t end) {
+  if (slot >= end || args.pages[slot / args.layout->page_tokens] == nullptr)
+    return {nullptr, nullptr, nullptr, nullptr};
+  return FindTile(args, slot);
+}
+
+void MultiplyKeys(Call& call, const TileView& view, const TilePointers& tile, const TilePointers& next) {
   const AttentionArgs& args = *call.args;
   const CacheType type = args.layout->key_type;
   Workspace& work = call.work;
@@ -91,27 +98,28 @@ void MultiplyKeys(Call& call, const TileView& view, const TilePointers& tile) {
     } else {
       WidenLanes<WidenedBF16Format>(tile.keys, rows, kPageGroup, work.wide_keys);
     }
-    return ScoreTile<F32Format>(args, view, work.wide_keys, call.key_lanes, work);
+    return ScoreTile<F32Format>(args, view, work.wide_keys, nullptr, call.key_lanes, work);
   }
   switch (type) {
     case CacheType::kF32:
-      return ScoreTile<F32Format>(args, view, tile.keys, call.key_lanes, work);
+      return ScoreTile<F32Format>(args, view, tile.keys, next.keys, call.key_lanes, work);
     case CacheType::kF16:
-      return ScoreTile<F16Format>(args, view, tile.keys, call.key_lanes, work);
+      return ScoreTile<F16Format>(args, view, tile.keys, next.keys, call.key_lanes, work);
     case CacheType::kBF16:
       if constexpr (kHasBF16Dot) {
-        return ScoreTile<BF16DotFormat>(args, view, tile.keys, call.key_lanes, work);
+        return ScoreTile<BF16DotFormat>(args, view, tile.keys, next.keys, call.key_lanes, work);
       } else {
-        return ScoreTile<WidenedBF16Format>(args, view, tile.keys, call.key_lanes, work);
+        return ScoreTile<WidenedBF16Format>(args, view, tile.keys, next.keys, call.key_lanes, work);
       }
     case CacheType::kQ8_0:
-      return ScoreByteTile<Q8Format>(args, view, tile.keys, tile.key_scales, work);
+      return ScoreByteTile<Q8Format>(args, view, tile.keys, tile.key_scales, next.keys, work);
     case CacheType::kQ4_0:
-      return ScoreByteTile<Q4Format>(args, view, tile.keys, tile.key_scales, work);
+      return ScoreByteTile<Q4Format>(args, view, tile.keys, tile.key_scales, next.keys, work);
   }
 }
 
-void MultiplyValues(Call& call, const TileView& view, const TilePointers& tile, float* triples) {
+void MultiplyValues(Call& call, const TileView& view, const TilePointers& tile, const TilePointers& next,
+                    float* triples) {
   const AttentionArgs& args = *call.args;
   const CacheType type = args.layout->value_type;
   const size_t dims = call.value_dims;
@@ -122,23 +130,23 @@ void MultiplyValues(Call& call, const TileView& view, const TilePointers& tile, 
     } else {
       WidenLanes<WidenedBF16Format>(tile.values, kTile / 2, dims, work.wide_values);
     }
-    return AddValueTile<F32Format>(args, view, work.wide_values, dims, work.scores, triples);
+    return AddValueTile<F32Format>(args, view, work.wide_values, nullptr, dims, work.scores, triples);
   }
   switch (type) {
     case CacheType::kF32:
-      return AddValueTile<F32Format>(args, view, tile.values, dims, work.scores, triples);
+      return AddValueTile<F32Format>(args, view, tile.values, next.values, dims, work.scores, triples);
     case CacheType::kF16:
-      return AddValueTile<F16Format>(args, view, tile.values, dims, work.scores, triples);
+      return AddValueTile<F16Format>(args, view, tile.values, next.values, dims, work.scores, triples);
     case CacheType::kBF16:
       if constexpr (kHasBF16Dot) {
-        return AddValueTile<BF16DotFormat>(args, view, tile.values, dims, work.p16, triples);
+        return AddValueTile<BF16DotFormat>(args, view, tile.values, next.values, dims, work.p16, triples);
       } else {
-        return AddValueTile<WidenedBF16Format>(args, view, tile.values, dims, work.scores, triples);
+        return AddValueTile<WidenedBF16Format>(args, view, tile.values, next.values, dims, work.scores, triples);
       }
     case CacheType::kQ8_0:
-      return AddByteTile<Q8Format>(args, view, tile.values, tile.value_scales, work, triples);
+      return AddByteTile<Q8Format>(args, view, tile.values, tile.value_scales, next.values, work, triples);
     case CacheType::kQ4_0:
-      return AddByteTile<Q4Format>(args, view, tile.values, tile.value_scales, work, triples);
+      return AddByteTile<Q4Format>(args, view, tile.values, tile.value_scales, next.values, work, triples);
   }
 }
 
@@ -175,11 +183,12 @@ void RunSegment(Call& call, const SlotRange& visible, size_t segment, float* tri
     LookAtTile(args, slot, &view);
     if (!view.any) continue;
     const TilePointers tile = FindTile(args, slot);
-    MultiplyKeys(call, view, tile);
+    const TilePointers next = PeekTile(args, slot + kTile, visible.last);
+    MultiplyKeys(call, view, tile, next);
     for (size_t r = 0; r < args.rows; ++r) {
       if (Sees(view, r)) SoftmaxRow(call.rule, args, view, r, call.value_dims, call.work, triples + r * stride);
     }
-    MultiplyValues(call, view, tile, triples);
+    MultiplyValues(call, view, tile, next, triples);
   }
 }
 
@@ -209,7 +218,8 @@ void Attend(const AttentionArgs& args) {
   }
 }
 
-void Merge(const PageLayout& layout, const float* triples, size_t segment_stride, size_t count, float sink, float* out) {
+void Merge(const PageLayout& layout, const float* triples, size_t segment_stride, size_t count, float sink,
+           float* out) {
   RunningRow row = {kNegInf, 0.0f};
   for (size_t s = 0; s < count; ++s) FoldTriple(triples + s * segment_stride, layout.value_dim, &row, out);
   FinishRow(row, layout.value_dim, sink, out);

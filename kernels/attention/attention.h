@@ -53,7 +53,8 @@ static inline size_t AttentionTripleFloats(const PageLayout& layout) { return 16
 struct AttentionTable {
   size_t (*scratch_bytes)(const PageLayout& layout);
   void (*attend)(const AttentionArgs& args);
-  // Segment number `segment` (slots from segment * kAttentionSegment) for all rows; triples: [rows, AttentionTripleFloats].
+  // Segment number `segment` (slots from segment * kAttentionSegment) for all rows; args.out is not used. triples:
+  // [rows, AttentionTripleFloats], 64-byte aligned.
   void (*attend_segment)(const AttentionArgs& args, size_t segment, float* triples);
   // Folds `count` segments for one row, ascending: triples + s * segment_stride (floats). Writes value_dim floats.
   void (*merge)(const PageLayout& layout, const float* triples, size_t segment_stride, size_t count, float sink_or_neg_inf,

@@ -2,11 +2,13 @@
 // Quantized caches: q . k and p . V by byte dots, exact in int32 within a tile.
 //
 //   K: q is quantized per 32 dims to +-127. A score is sum over d32 of (q scale * k scale) * int dot, d32 ascending.
-//   V: p * (V's scale of the slot) is quantized per (row, tile, d32) to 0 .. 254 of its maximum. The byte dots want signed
-//      bytes in +-127, so c = P - 127 is stored and 127 * (sum of V over the tile), which all rows share, is added back.
+//   V: p * (V's scale of the slot) is quantized per (row, tile, d32) to 0 .. 254 of its maximum. The byte dots want
+//   signed
+//      bytes in +-127, so c = P - 127 is stored and 127 * (sum of V over the tile), which all rows share, is added
+//      back.
 //
-// The dots multiply what is stored, w = value + zero point: 128 for Q8_0 where the instruction wants unsigned bytes, else 0;
-// 8 for Q4_0. Each dot starts from the terms that take the zero point (and the 127) out again.
+// The dots multiply what is stored, w = value + zero point: 128 for Q8_0 where the instruction wants unsigned bytes,
+// else 0; 8 for Q4_0. Each dot starts from the terms that take the zero point (and the 127) out again.
 #pragma once
 
 #include "kernels/attention/values-inl.h"
@@ -15,7 +17,8 @@ namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-// Eight steps (32 dims of K or 32 slots of V) of a vector of columns. `lanes`: first step; `pitch`: bytes between lane rows.
+// Eight steps (32 dims of K or 32 slots of V) of a vector of columns. `lanes`: first step; `pitch`: bytes between lane
+// rows.
 struct Q8Format {
   static constexpr size_t kElements = 4;
   static constexpr int kZeroPoint = kBiasSignedWeights ? 128 : 0;
@@ -55,6 +58,11 @@ struct Q4Format {
     DotUnsigned<15, 0, kSteps>(a, w, sums);
   }
 };
+
+template <size_t kRows>
+HWY_INLINE void PrefetchRows(const uint8_t* lanes, size_t pitch) {
+  Unroll<kRows>([&](auto s) MOONLIT_INLINE_LAMBDA { __builtin_prefetch(lanes + s * pitch, 0, 2); });
+}
 
 // Nearest integer of |x| < 2^22, ties to even.
 HWY_INLINE int32_t RoundToInt(float x) {
@@ -100,21 +108,23 @@ void PackByteQueries(const AttentionArgs& args, Workspace& work) {
   }
 }
 
-// `keys`, `scales`: of the tile. `groups`: d32.
+// `keys`, `scales`: of the tile; `ahead`: the next tile's keys, or null. `groups`: d32.
 template <class Format, size_t kRows>
-HWY_INLINE void ScoreByteVec(const uint8_t* keys, const uint8_t* scales, size_t groups, size_t vec, size_t row,
-                             const Workspace& work) {
+HWY_INLINE void ScoreByteVec(const uint8_t* keys, const uint8_t* scales, const uint8_t* ahead, size_t groups,
+                             size_t vec, size_t row, const Workspace& work) {
   const DF32 df;
   constexpr size_t kLanesOfGroup = kScaleGroup / Format::kElements;
   const size_t token = vec * kLanes;
   const size_t group = token / kPageGroup;
-  const uint8_t* column = keys + (group * groups * kLanesOfGroup * kPageGroup + token % kPageGroup) * 4;
+  const size_t column = (group * groups * kLanesOfGroup * kPageGroup + token % kPageGroup) * 4;
   const uint8_t* scale = scales + (group * groups * kPageGroup + token % kPageGroup) * 2;
   VF32 sum[kRows];
   Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sum[r] = hn::Zero(df); });
   for (size_t b = 0; b < groups; ++b) {
     VU8 w[8];
-    Format::template Load<8>(column + b * kLanesOfGroup * kPageGroup * 4, kPageGroup * 4, w);
+    const size_t offset = column + b * kLanesOfGroup * kPageGroup * 4;
+    Format::template Load<8>(keys + offset, kPageGroup * 4, w);
+    if (ahead != nullptr) PrefetchRows<kLanesOfGroup>(ahead + offset, kPageGroup * 4);
     const VF32 key_scale = LoadF16(scale + b * kPageGroup * 2);
     const int8_t* q[kRows];
     VI32 dots[kRows];
@@ -129,14 +139,13 @@ HWY_INLINE void ScoreByteVec(const uint8_t* keys, const uint8_t* scales, size_t 
       sum[r] = hn::MulAdd(hn::ConvertTo(df, dots[r]), scale, sum[r]);
     });
   }
-  Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
-    hn::Store(sum[r], df, work.scores + (row + r) * kTile + vec * kLanes);
-  });
+  Unroll<kRows>([&](auto r)
+                    MOONLIT_INLINE_LAMBDA { hn::Store(sum[r], df, work.scores + (row + r) * kTile + vec * kLanes); });
 }
 
 template <class Format>
 void ScoreByteTile(const AttentionArgs& args, const TileView& view, const uint8_t* keys, const uint8_t* scales,
-                   const Workspace& work) {
+                   const uint8_t* ahead, const Workspace& work) {
   const size_t groups = CeilDiv(args.layout->key_dim, kScaleGroup);
   ForVisibleRuns(view, args.rows, [&](size_t row, size_t count) {
     size_t low = kTile, high = 0;
@@ -146,7 +155,7 @@ void ScoreByteTile(const AttentionArgs& args, const TileView& view, const uint8_
     }
     WithRows(count, [&](auto c) MOONLIT_INLINE_LAMBDA {
       for (size_t vec = low / kLanes; vec * kLanes < high; ++vec) {
-        ScoreByteVec<Format, decltype(c)::value>(keys, scales, groups, vec, row, work);
+        ScoreByteVec<Format, decltype(c)::value>(keys, scales, row == 0 ? ahead : nullptr, groups, vec, row, work);
       }
     });
   });
@@ -165,7 +174,7 @@ HWY_INLINE const uint8_t* ValueRun(const uint8_t* values, size_t dims, size_t ru
 // What all rows share: V's scales as f32, and 127 * (sum of the stored bytes of each dim over the tile).
 template <class Format>
 void PrepareByteValues(const AttentionArgs& args, const TileView& view, const uint8_t* values, const uint8_t* scales,
-                       Workspace& work) {
+                       const uint8_t* ahead, Workspace& work) {
   const PageLayout& layout = *args.layout;
   const size_t dims = PaddedValueDim(layout);
   const size_t slot = view.slot % layout.page_tokens;
@@ -183,15 +192,18 @@ void PrepareByteValues(const AttentionArgs& args, const TileView& view, const ui
     for (size_t run = 0; run < kTileSteps / kRunSteps; ++run) {
       VU8 w[8];
       Format::template Load<kRunSteps>(ValueRun<Format>(values, dims, run, dim), dims * 4, w);
+      if (ahead != nullptr)
+        PrefetchRows<kRunSteps * 4 / Format::kElements>(ValueRun<Format>(ahead, dims, run, dim), dims * 4);
       Format::template Dot<kRunSteps>(a, w, sum);
     }
     hn::Store(sum[0], DI32(), work.v8_start + dim);
   }
 }
 
-// Probabilities of one row times V's scales of d32 group b -> bytes, their scale and their start term. `place`: row in block.
-HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_t low, size_t high, int zero_point, int8_t* codes,
-                                      float* scale, int32_t* start) {
+// Probabilities of one row times V's scales of d32 group b -> bytes, their scale and their start term. `place`: row in
+// block.
+HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_t low, size_t high, int zero_point,
+                                      int8_t* codes, float* scale, int32_t* start) {
   const DF32 df;
   const hn::Rebind<int8_t, DF32> di8;
   const VF32 from = hn::Set(df, static_cast<float>(low));
@@ -202,7 +214,8 @@ HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_
   ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
     const VF32 j = hn::Iota(df, static_cast<float>(v * kLanes));
     const VF32 product = hn::Mul(hn::Load(df, p + v * kLanes), hn::Load(df, scales + v * kLanes));
-    x[v] = hn::IfThenElseZero(hn::And(hn::Ge(j, from), hn::Lt(j, to)), product);  // an invisible slot's scale may be NaN
+    x[v] =
+        hn::IfThenElseZero(hn::And(hn::Ge(j, from), hn::Lt(j, to)), product);  // an invisible slot's scale may be NaN
     largest = hn::Max(largest, x[v]);
     total = hn::Add(total, x[v]);
   });
@@ -224,7 +237,8 @@ HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_
 }
 
 template <class Format, size_t kRows>
-HWY_INLINE void AddByteValues(const uint8_t* values, size_t dims, const Workspace& work, float* out, size_t out_stride) {
+HWY_INLINE void AddByteValues(const uint8_t* values, size_t dims, const Workspace& work, float* out,
+                              size_t out_stride) {
   const DF32 df;
   const size_t groups = dims / kScaleGroup;
   for (size_t dim = 0; dim < dims; dim += kLanes) {
@@ -238,9 +252,8 @@ HWY_INLINE void AddByteValues(const uint8_t* values, size_t dims, const Workspac
       VU8 w[8];
       Format::template Load<kRunSteps>(ValueRun<Format>(values, dims, run, dim), dims * 4, w);
       const int8_t* codes[kRows];
-      Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
-        codes[r] = work.p8 + (r * groups + b) * kTile + run * kRunSteps * 4;
-      });
+      Unroll<kRows>([&](auto r)
+                        MOONLIT_INLINE_LAMBDA { codes[r] = work.p8 + (r * groups + b) * kTile + run * kRunSteps * 4; });
       Format::template Dot<kRunSteps>(codes, w, sum);
     }
     Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
@@ -252,12 +265,12 @@ HWY_INLINE void AddByteValues(const uint8_t* values, size_t dims, const Workspac
 }
 
 template <class Format>
-void AddByteTile(const AttentionArgs& args, const TileView& view, const uint8_t* values, const uint8_t* scales, Workspace& work,
-                 float* triples) {
+void AddByteTile(const AttentionArgs& args, const TileView& view, const uint8_t* values, const uint8_t* scales,
+                 const uint8_t* ahead, Workspace& work, float* triples) {
   const size_t dims = PaddedValueDim(*args.layout);
   const size_t groups = dims / kScaleGroup;
   const size_t out_stride = AttentionTripleFloats(*args.layout);
-  PrepareByteValues<Format>(args, view, values, scales, work);
+  PrepareByteValues<Format>(args, view, values, scales, ahead, work);
   ForVisibleRuns(view, args.rows, [&](size_t row, size_t count) {
     for (size_t r = 0; r < count; ++r) {
       for (size_t b = 0; b < groups; ++b) {

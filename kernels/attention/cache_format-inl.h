@@ -16,9 +16,7 @@ namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-HWY_INLINE VU32 LoadLanes(const uint8_t* lanes) {
-  return hn::LoadU(DU32(), reinterpret_cast<const uint32_t*>(lanes));
-}
+HWY_INLINE VU32 LoadLanes(const uint8_t* lanes) { return hn::LoadU(DU32(), reinterpret_cast<const uint32_t*>(lanes)); }
 
 struct F32Format {
   static constexpr size_t kElements = 1;
@@ -75,9 +73,9 @@ constexpr bool kHasF16Conversion = true;
 constexpr bool kHasF16Conversion = false;
 #endif
 
-// The F16 in the low half of each lane as f32, exact, with infinities and NaN; what is in the high half does not matter.
-// Without an instruction: the exponent and mantissa bits are moved into an f32's place and scaled by 2^(127 - 15), which also
-// makes subnormals right. (Highway's own emulation reads infinities and NaN as numbers.)
+// The F16 in the low half of each lane as f32, exact, with infinities and NaN; what is in the high half does not
+// matter. Without an instruction: the exponent and mantissa bits are moved into an f32's place and scaled by 2^(127 -
+// 15), which also makes subnormals right. (Highway's own emulation reads infinities and NaN as numbers.)
 HWY_INLINE VF32 F32FromLowF16(VU32 u) {
   const DF32 df;
   const DU32 du32;
@@ -130,7 +128,8 @@ struct BF16DotFormat {
   }
 };
 
-// `lanes` lane vectors of 16-bit pairs, [lanes][16] or any other count of columns, as f32: row i becomes rows 2i, 2i + 1.
+// `lanes` lane vectors of 16-bit pairs, [lanes][16] or any other count of columns, as f32: row i becomes rows 2i, 2i +
+// 1.
 template <class Format>
 void WidenLanes(const uint8_t* from, size_t rows, size_t columns, uint8_t* to) {
   for (size_t i = 0; i < rows; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folding the triples of segments, first visited upwards, and the last division. `attend` and `merge` both run these functions,
-// so their bits are equal.
+// Folding the triples of segments, first visited upwards, and the last division. `attend` and `merge` both run these
+// functions, so their bits are equal.
 #pragma once
 
 #include "kernels/attention/softmax_tile-inl.h"

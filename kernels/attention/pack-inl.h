@@ -10,8 +10,8 @@ namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-// Largest code of a quantized type: a step of the scale. Q4_0 has codes -8 .. 7, so max / 7.5 makes the error at either end
-// half a step, as everywhere else, and keeps scales positive.
+// Largest code of a quantized type: a step of the scale. Q4_0 has codes -8 .. 7, so max / 7.5 makes the error at either
+// end half a step, as everywhere else, and keeps scales positive.
 HWY_INLINE float StepsToLargest(CacheType type) { return type == CacheType::kQ8_0 ? 127.0f : 7.5f; }
 
 // F16 bits of the scale of up to 32 values. NaN when a value is not finite.
@@ -96,7 +96,8 @@ void PackKeys(const PageLayout& layout, uint8_t* part, size_t slot, size_t token
   if (*written < end) *written = static_cast<uint8_t>(end);
 }
 
-void PackValues(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* values, size_t stride) {
+void PackValues(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* values,
+                size_t stride) {
   for (size_t t = 0; t < tokens; ++t) PackValue(layout, part, slot + t, values + t * stride);
 }
 

@@ -113,7 +113,8 @@ void UnpackValue(const PageLayout& layout, const uint8_t* part, size_t slot, flo
   const size_t g = ElementsInLane(layout.value_type);
   for (size_t j = 0; j < layout.value_dim; ++j) {
     value[j] = Element(layout.value_type, LoadLane(part + layout.value_offset, ValueLane(layout, slot, j)), slot % g);
-    if (IsQuantized(layout.value_type)) value[j] *= Scale(part + layout.value_scale_offset, ValueScaleIndex(layout, slot, j));
+    if (IsQuantized(layout.value_type))
+      value[j] *= Scale(part + layout.value_scale_offset, ValueScaleIndex(layout, slot, j));
   }
 }
 

@@ -11,7 +11,9 @@
 // of two neighbouring dot groups). K's d is padded to a multiple of g (of 32 for quantized types), V's dv to 16 (32); padding
 // is zero, and pages start zeroed. Quantized types: one F16 scale per token and 32 dims:
 //   K scales [page_tokens / 16][d / 32][16 tokens], V scales [page_tokens][dv / 32] stored [d32][page_tokens].
-// A written token is never rescaled. The header keeps the valid count and per-dimension key bounds for block selection.
+// Q8_0 has codes -127 .. 127 of max|x| / 127; Q4_0 has codes -8 .. 7, stored + 8, of max|x| / 7.5 (not GGUF's max / -8,
+// which can be negative). A group with an inf or a NaN has scale NaN. A written token is never rescaled. The header keeps
+// the written count of each 16-token group, and per-dimension key bounds for block selection (page_offsets.h).
 #pragma once
 
 #include <stddef.h>

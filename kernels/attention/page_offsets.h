@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Address arithmetic of page_layout.h, for the kernels, the packers and the unpackers. All results are bytes inside one
-// (layer, KV head) part unless the name says otherwise. `static inline`: included by objects that may hold no weak symbol.
+// (layer, KV head) part unless the name says otherwise. `static inline`: included by objects that may hold no weak
+// symbol.
 #pragma once
 
 #include <stddef.h>
@@ -38,8 +39,8 @@ static inline size_t KeyGroupBytes(const PageLayout& layout) {
 // V of ElementsInLane tokens.
 static inline size_t ValueStepBytes(const PageLayout& layout) { return PaddedValueDim(layout) * 4; }
 
-// Index of the 32-bit lane of K's element (token, dim), and of V's; the element's place in the lane is the second number.
-// For Q4_0 the place counts nibbles in this order: the low nibbles of bytes 0 .. 3, then the high ones.
+// Index of the 32-bit lane of K's element (token, dim), and of V's; the element's place in the lane is the second
+// number. For Q4_0 the place counts nibbles in this order: the low nibbles of bytes 0 .. 3, then the high ones.
 static inline size_t KeyLane(const PageLayout& layout, size_t token, size_t dim) {
   const size_t g = ElementsInLane(layout.key_type);
   return (token / kPageGroup * (PaddedKeyDim(layout) / g) + dim / g) * kPageGroup + token % kPageGroup;
@@ -50,14 +51,15 @@ static inline size_t ValueLane(const PageLayout& layout, size_t token, size_t di
 
 // Element numbers in the arrays of F16 scales.
 static inline size_t KeyScaleIndex(const PageLayout& layout, size_t token, size_t dim) {
-  return (token / kPageGroup * (PaddedKeyDim(layout) / kScaleGroup) + dim / kScaleGroup) * kPageGroup + token % kPageGroup;
+  return (token / kPageGroup * (PaddedKeyDim(layout) / kScaleGroup) + dim / kScaleGroup) * kPageGroup +
+         token % kPageGroup;
 }
 static inline size_t ValueScaleIndex(const PageLayout& layout, size_t token, size_t dim) {
   return dim / kScaleGroup * layout.page_tokens + token;
 }
 
-// A part begins with its header: one byte a 16-token group, the number of written tokens in it, counted from the group's
-// first; then f32 lowest[key_dim] and highest[key_dim], which SummarizeKeys fills when a page is full.
+// A part begins with its header: one byte a 16-token group, the number of written tokens in it, counted from the
+// group's first; then f32 lowest[key_dim] and highest[key_dim], which SummarizeKeys fills when a page is full.
 static inline size_t KeyBoundsOffset(const PageLayout& layout) { return RoundUp(layout.page_tokens / kPageGroup, 64); }
 
 }  // namespace moonlit

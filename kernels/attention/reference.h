@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of one query row in float64 over plain arrays: the judge of the fused kernels. Written as the formula reads.
+// Attention of one query row in float64 over plain arrays: the judge of the fused kernels. Written as the formula
+// reads.
 //
 //   score[j] = cap(scale * q . k[j]) + alibi_slope * (j - position)         for first <= j < last
 //   out      = sum_j exp(score[j]) v[j] / (sum_j exp(score[j]) + exp(sink))
@@ -19,7 +20,7 @@ struct ReferenceAttentionArgs {
   int64_t first;  // visible: first <= j < last; nothing visible: zeros
   int64_t last;
   double scale;
-  double softcap;      // 0: off
+  double softcap;  // 0: off
   bool has_sink;
   double sink;
   double alibi_slope;  // 0: off

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// q . k of a block of rows and a tile of keys, for float and bf16 arithmetic. Lanes are keys, so there is no horizontal sum:
-// one accumulator per score, head dimension ascending, whatever the number of rows beside it.
+// q . k of a block of rows and a tile of keys, for float and bf16 arithmetic. Lanes are keys, so there is no horizontal
+// sum: one accumulator per score, head dimension ascending, whatever the number of rows beside it.
 #pragma once
 
 #include "kernels/attention/cache_format-inl.h"
@@ -24,9 +24,7 @@ void PackFloatQueries(const AttentionArgs& args, size_t lanes, Workspace& work) 
   }
 }
 
-HWY_INLINE uint32_t BF16BitsOf(float x) {
-  return hn::GetLane(RoundToBF16(hn::Set(DF32(), x))) >> 16;
-}
+HWY_INLINE uint32_t BF16BitsOf(float x) { return hn::GetLane(RoundToBF16(hn::Set(DF32(), x))) >> 16; }
 
 void PackBF16Queries(const AttentionArgs& args, size_t lanes, Workspace& work) {
   const size_t key_dim = args.layout->key_dim;
@@ -43,19 +41,24 @@ void PackBF16Queries(const AttentionArgs& args, size_t lanes, Workspace& work) {
   }
 }
 
-// `keys`: the tile's K as lanes, [kTile / 16][lanes][16].
+// `keys`: the tile's K as lanes, [kTile / 16][lanes][16]. `ahead`: the next tile's, or null.
 template <class Format, size_t kRows, size_t kVecs>
-HWY_INLINE void ScoreVecs(const uint8_t* keys, size_t lanes, size_t first_vec, const uint32_t* q, float* scores) {
+HWY_INLINE void ScoreVecs(const uint8_t* keys, const uint8_t* ahead, size_t lanes, size_t first_vec, const uint32_t* q,
+                          float* scores) {
   VF32 sum[kRows][kVecs];
-  const uint8_t* column[kVecs];
+  size_t column[kVecs];
   Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA {
     const size_t token = (first_vec + v) * kLanes;
-    column[v] = keys + (token / kPageGroup * lanes * kPageGroup + token % kPageGroup) * 4;
+    column[v] = (token / kPageGroup * lanes * kPageGroup + token % kPageGroup) * 4;
     Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { sum[r][v] = hn::Zero(DF32()); });
   });
   for (size_t i = 0; i < lanes; ++i) {
     typename Format::Operand k[kVecs];
-    Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { k[v] = Format::Load(column[v] + i * kPageGroup * 4); });
+    Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { k[v] = Format::Load(keys + column[v] + i * kPageGroup * 4); });
+    if (ahead != nullptr) {
+      Unroll<kVecs>([&](auto v)
+                        MOONLIT_INLINE_LAMBDA { __builtin_prefetch(ahead + column[v] + i * kPageGroup * 4, 0, 2); });
+    }
     Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
       const typename Format::Words words = Format::Broadcast(q + (i * kRowBlock + r) * Format::kWords);
       Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { sum[r][v] = Format::Add(sum[r][v], k[v], words); });
@@ -69,7 +72,8 @@ HWY_INLINE void ScoreVecs(const uint8_t* keys, size_t lanes, size_t first_vec, c
 }
 
 template <class Format>
-void ScoreTile(const AttentionArgs& args, const TileView& view, const uint8_t* keys, size_t lanes, const Workspace& work) {
+void ScoreTile(const AttentionArgs& args, const TileView& view, const uint8_t* keys, const uint8_t* ahead, size_t lanes,
+               const Workspace& work) {
   for (size_t row = 0; row < args.rows; row += kRowBlock) {
     const size_t rows = args.rows - row < kRowBlock ? args.rows - row : kRowBlock;
     size_t low = kTile, high = 0;
@@ -82,7 +86,8 @@ void ScoreTile(const AttentionArgs& args, const TileView& view, const uint8_t* k
     const uint32_t* q = work.q + row / kRowBlock * work.q_block;
     WithRows(rows, [&](auto count) MOONLIT_INLINE_LAMBDA {
       for (size_t token = low / kStep * kStep; token < high; token += kStep) {
-        ScoreVecs<Format, decltype(count)::value, kScoreVecs>(keys, lanes, token / kLanes, q, work.scores + row * kTile);
+        ScoreVecs<Format, decltype(count)::value, kScoreVecs>(keys, row == 0 ? ahead : nullptr, lanes, token / kLanes,
+                                                              q, work.scores + row * kTile);
       }
     });
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Raw products of one row and tile -> probabilities relative to the row's running maximum. Scores are kept in units of log2,
-// so that a probability is one exp2.
+// Raw products of one row and tile -> probabilities relative to the row's running maximum. Scores are kept in units of
+// log2, so that a probability is one exp2.
 #pragma once
 
 #include "kernels/attention/workspace-inl.h"
@@ -70,7 +70,8 @@ HWY_INLINE void HideSlots(size_t low, size_t high, VF32 (&x)[kTileVecs]) {
   });
 }
 
-// bf16 probabilities for the products with V. The sum takes the rounded values too, so that the weights still add up to 1.
+// bf16 probabilities for the products with V. The sum takes the rounded values too, so that the weights still add up to
+// 1.
 HWY_INLINE void StoreBF16(uint16_t* out, VF32 (&p)[kTileVecs]) {
   const hn::Rebind<uint16_t, DF32> du16;
   ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
@@ -80,7 +81,8 @@ HWY_INLINE void StoreBF16(uint16_t* out, VF32 (&p)[kTileVecs]) {
   });
 }
 
-// One row that sees something of the tile. scores: [kTile] products, replaced by probabilities. triple: max, sum, ..., outputs.
+// One row that sees something of the tile. scores: [kTile] products, replaced by probabilities. triple: max, sum, ...,
+// outputs.
 void SoftmaxRow(const ScoreRule& rule, const AttentionArgs& args, const TileView& view, size_t row, size_t value_floats,
                 Workspace& work, float* triple) {
   const DF32 df;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// out += p . V for a block of rows and a tile, for float and bf16 arithmetic. Lanes are value dims; one accumulator per output,
-// keys ascending. Only keys that a row sees are added to it: an invisible slot may hold anything, NaN included.
+// out += p . V for a block of rows and a tile, for float and bf16 arithmetic. Lanes are value dims; one accumulator per
+// output, keys ascending. Only keys that a row sees are added to it: an invisible slot may hold anything, NaN included.
 #pragma once
 
 #include "kernels/attention/cache_format-inl.h"
@@ -11,24 +11,36 @@ namespace {
 
 // The rows of one call of the functions below: consecutive rows, all of which see something of the tile.
 struct ValueRows {
-  const uint32_t* p;  // [rows] x p_stride words: probabilities of the tile's slots as the format broadcasts them
+  const uint8_t* ahead;  // the next tile's V, or null
+  const uint32_t* p;     // [rows] x p_stride words: probabilities of the tile's slots as the format broadcasts them
   size_t p_stride;
-  float* out;         // [rows] x out_stride
+  float* out;  // [rows] x out_stride
   size_t out_stride;
 };
 
 // Steps are groups of Format::kElements slots; `values` is step 0 of the tile, a step has `dims` lanes.
 template <class Format, size_t kRows, size_t kVecs>
-HWY_INLINE void AddValueVecs(const uint8_t* values, size_t dims, size_t first, size_t last, const uint32_t* p, size_t p_stride,
-                             float* out, size_t out_stride) {
+HWY_INLINE void AddValueVecs(const uint8_t* values, size_t dims, size_t first, size_t last, size_t dim,
+                             const ValueRows& rows) {
   const DF32 df;
+  const uint32_t* p = rows.p;
+  const size_t p_stride = rows.p_stride;
+  float* out = rows.out + dim;
+  const size_t out_stride = rows.out_stride;
+  const uint8_t* ahead = rows.ahead;
   VF32 sum[kRows][kVecs];
   Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
     Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { sum[r][v] = hn::Load(df, out + r * out_stride + v * kLanes); });
   });
   for (size_t step = first; step < last; ++step) {
     typename Format::Operand value[kVecs];
-    Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { value[v] = Format::Load(values + (step * dims + v * kLanes) * 4); });
+    Unroll<kVecs>(
+        [&](auto v) MOONLIT_INLINE_LAMBDA { value[v] = Format::Load(values + (step * dims + dim + v * kLanes) * 4); });
+    if (ahead != nullptr) {
+      Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA {
+        __builtin_prefetch(ahead + (step * dims + dim + v * kLanes) * 4, 0, 2);
+      });
+    }
     Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
       const typename Format::Words words = Format::Broadcast(p + r * p_stride + step * Format::kWords);
       Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { sum[r][v] = Format::Add(sum[r][v], value[v], words); });
@@ -45,12 +57,10 @@ HWY_INLINE void AddValueSteps(const uint8_t* values, size_t dims, size_t first, 
   if (first >= last) return;
   size_t dim = 0;
   for (; dim + kMostVecs * kLanes <= dims; dim += kMostVecs * kLanes) {
-    AddValueVecs<Format, kRows, kMostVecs>(values + dim * 4, dims, first, last, rows.p, rows.p_stride, rows.out + dim,
-                                           rows.out_stride);
+    AddValueVecs<Format, kRows, kMostVecs>(values, dims, first, last, dim, rows);
   }
   for (; dim < dims; dim += kLanes) {
-    AddValueVecs<Format, kRows, 1>(values + dim * 4, dims, first, last, rows.p, rows.p_stride, rows.out + dim,
-                                   rows.out_stride);
+    AddValueVecs<Format, kRows, 1>(values, dims, first, last, dim, rows);
   }
 }
 
@@ -61,8 +71,8 @@ HWY_INLINE void AddValueSlot(const uint8_t* values, size_t dims, size_t slot, co
   const size_t step = slot / Format::kElements;
   for (size_t dim = 0; dim < dims; dim += kLanes) {
     const VF32 sum = hn::Load(df, row.out + dim);
-    const VF32 more = Format::AddOne(sum, values + (step * dims + dim) * 4, row.p + step * Format::kWords,
-                                     slot % Format::kElements);
+    const VF32 more =
+        Format::AddOne(sum, values + (step * dims + dim) * 4, row.p + step * Format::kWords, slot % Format::kElements);
     hn::Store(more, df, row.out + dim);
   }
 }
@@ -81,12 +91,13 @@ void AddValueRange(const uint8_t* values, size_t dims, size_t low, size_t high, 
 }
 
 HWY_INLINE ValueRows RowsFrom(const ValueRows& rows, size_t r) {
-  return {rows.p + r * rows.p_stride, rows.p_stride, rows.out + r * rows.out_stride, rows.out_stride};
+  return {nullptr, rows.p + r * rows.p_stride, rows.p_stride, rows.out + r * rows.out_stride, rows.out_stride};
 }
 
 // `count` rows from `row`, all seeing something: what all see is added together, the rest row by row.
 template <class Format>
-void AddValueBlock(const TileView& view, size_t row, size_t count, const uint8_t* values, size_t dims, const ValueRows& rows) {
+void AddValueBlock(const TileView& view, size_t row, size_t count, const uint8_t* values, size_t dims,
+                   const ValueRows& rows) {
   constexpr size_t g = Format::kElements;
   size_t low = 0, high = kTile;
   for (size_t r = row; r < row + count; ++r) {
@@ -122,13 +133,13 @@ HWY_INLINE void ForVisibleRuns(const TileView& view, size_t rows, Block&& block)
 
 // probabilities: work.scores or work.p16, [rows, kTile].
 template <class Format>
-void AddValueTile(const AttentionArgs& args, const TileView& view, const uint8_t* values, size_t dims, const void* probabilities,
-                  float* triples) {
+void AddValueTile(const AttentionArgs& args, const TileView& view, const uint8_t* values, const uint8_t* ahead,
+                  size_t dims, const void* probabilities, float* triples) {
   const size_t p_stride = kTile / Format::kElements * Format::kWords;
   const size_t out_stride = AttentionTripleFloats(*args.layout);
   ForVisibleRuns(view, args.rows, [&](size_t row, size_t count) {
-    const ValueRows rows = {static_cast<const uint32_t*>(probabilities) + row * p_stride, p_stride,
-                            triples + row * out_stride + 16, out_stride};
+    const ValueRows rows = {row == 0 ? ahead : nullptr, static_cast<const uint32_t*>(probabilities) + row * p_stride,
+                            p_stride, triples + row * out_stride + 16, out_stride};
     AddValueBlock<Format>(view, row, count, values, dims, rows);
   });
 }

@@ -23,8 +23,8 @@ constexpr size_t kRowBlock = kHasRegisters ? 4 : 1;
 constexpr size_t kMostVecs = !kHasRegisters ? 1 : HWY_MAX_BYTES == 64 || HWY_ARCH_ARM_A64 ? 4 : 2;
 constexpr size_t kScoreVecs = kMostVecs < kTileVecs ? kMostVecs : kTileVecs;
 
-// From this many rows on, a 16-bit tile is widened to f32 in scratch once instead of in registers once a row block. The same
-// products are added in the same order either way.
+// From this many rows on, a 16-bit tile is widened to f32 in scratch once instead of in registers once a row block. The
+// same products are added in the same order either way.
 constexpr size_t kRowsToWiden = 3 * kRowBlock;
 
 constexpr float kLog2E = 1.44269504088896341f;
@@ -42,25 +42,25 @@ HWY_INLINE Arithmetic ArithmeticOf(CacheType type) {
 struct Workspace {
   // Queries. Float: [row / 4][lane][row % 4][elements]; bf16 pairs: [row / 4][lane][row % 4]; bytes: [row][key_dim].
   uint32_t* q;
-  size_t q_block;      // words of one row block
-  int8_t* q8;          // [rows, padded key_dim]
-  float* q8_scale;     // [rows, d32]
-  int32_t* q8_start;   // [rows, d32]: what the byte dot starts from
+  size_t q_block;     // words of one row block
+  int8_t* q8;         // [rows, padded key_dim]
+  float* q8_scale;    // [rows, d32]
+  int32_t* q8_start;  // [rows, d32]: what the byte dot starts from
 
-  float* scores;       // [rows, kTile]: scores, then probabilities
-  uint16_t* p16;       // [rows, kTile]: probabilities as bf16
-  int8_t* p8;          // [kRowBlock, v32, kTile]
-  float* p8_scale;     // [kRowBlock, v32]
-  int32_t* p8_start;   // [kRowBlock, v32]
+  float* scores;      // [rows, kTile]: scores, then probabilities
+  uint16_t* p16;      // [rows, kTile]: probabilities as bf16
+  int8_t* p8;         // [kRowBlock, v32, kTile]
+  float* p8_scale;    // [kRowBlock, v32]
+  int32_t* p8_start;  // [kRowBlock, v32]
 
   float* v8_scale;     // [v32, kTile]
   int32_t* v8_start;   // [padded value_dim]
   uint8_t* wide_keys;  // one tile as F32
   uint8_t* wide_values;
 
-  float* triples;      // [rows, AttentionTripleFloats]
-  float* max;          // [rows]
-  float* sum;          // [rows]
+  float* triples;  // [rows, AttentionTripleFloats]
+  float* max;      // [rows]
+  float* sum;      // [rows]
 };
 
 struct Cutter {

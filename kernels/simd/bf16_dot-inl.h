@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dot products of bf16 pairs: each 32-bit lane holds two bf16 (the first in the low half), and
 //   DotBF16Pairs(sum, a, b) = sum + a.low * b.low + a.high * b.high        per lane, in f32
-// by vdpbf16ps (rounds to nearest, flushes subnormals) or bfdot. The two products' order and rounding are the instruction's.
-// kHasBF16Dot says whether the variant has one; without it the function may be named but not called.
+// by vdpbf16ps (rounds to nearest, flushes subnormals) or bfdot. The two products' order and rounding are the
+// instruction's. kHasBF16Dot says whether the variant has one; without it the function may be named but not called.
 #pragma once
 
 #include "kernels/simd/dot-inl.h"
@@ -39,7 +39,8 @@ HWY_INLINE VU32 RoundToBF16(VF32 x) {
   const VU32 bits = hn::BitCast(du32, x);
   const VU32 odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du32, 1));
   const VU32 rounded = hn::Add(bits, hn::Add(odd, hn::Set(du32, 0x7FFF)));
-  const VU32 kept = hn::IfThenElse(hn::RebindMask(du32, hn::IsNaN(x)), hn::Or(bits, hn::Set(du32, 0x00400000u)), rounded);
+  const VU32 kept =
+      hn::IfThenElse(hn::RebindMask(du32, hn::IsNaN(x)), hn::Or(bits, hn::Set(du32, 0x00400000u)), rounded);
   return hn::And(kept, hn::Set(du32, 0xFFFF0000u));
 }
 

@@ -5,11 +5,12 @@
 //   V e = Exp(d, x);     // e^x
 //   V t = Tanh(d, x);
 //
-// Error below 2 ulp where the result is normal. Results below 2^-126 are 0, above the largest float +inf; Exp2(0), Exp(0) are
-// exactly 1; NaN stays NaN. Straight code without branches: one lane never depends on another.
+// Error below 2 ulp where the result is normal. Results below 2^-126 are 0, above the largest float +inf; Exp2(0),
+// Exp(0) are exactly 1; NaN stays NaN. Straight code without branches: one lane never depends on another.
 //
-// How: x = n + f with n the nearest integer, found by adding 1.5 * 2^23, which leaves n in the low bits of the sum. 2^f is a
-// polynomial of degree 6 on [-1/2, 1/2] (Chebyshev fit, truncation below 2^-28), and n is added to its exponent field.
+// How: x = n + f with n the nearest integer, found by adding 1.5 * 2^23, which leaves n in the low bits of the sum. 2^f
+// is a polynomial of degree 6 on [-1/2, 1/2] (Chebyshev fit, truncation below 2^-28), and n is added to its exponent
+// field.
 #pragma once
 
 #include "kernels/cpu/variant-inl.h"

@@ -17,8 +17,8 @@ double WorstError(Variant variant, const Cache& cache, const std::vector<Row>& r
   return worst;
 }
 
-// Error of all rows taken as one long vector. The bounds are about rounding errors of many values that partly cancel; a row of
-// three outputs that happen to be near 0 says nothing about them.
+// Error of all rows taken as one long vector. The bounds are about rounding errors of many values that partly cancel; a
+// row of three outputs that happen to be near 0 says nothing about them.
 double JointError(Variant variant, const Cache& cache, const std::vector<Row>& rows, const Options& options) {
   const std::vector<float> out = RunRows(variant, cache, rows, options);
   std::vector<double> expected;
@@ -107,8 +107,8 @@ TEST(AttentionAccuracyMixed, KeysAndValuesOfDifferentTypes) {
   }
 }
 
-// Keys of magnitude 300 and queries to match: scores far beyond what binary16 holds, with a clear winner, since rounding q
-// to 8 bits moves a score of 1e4 by tens.
+// Keys of magnitude 300 and queries to match: scores far beyond what binary16 holds, with a clear winner, since
+// rounding q to 8 bits moves a score of 1e4 by tens.
 TEST(AttentionAccuracyMixed, ScoresOfTenThousand) {
   for (Variant variant : RunnableVariants()) {
     for (CacheType type : kAllCacheTypes) {

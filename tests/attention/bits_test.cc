@@ -44,7 +44,8 @@ void ExpectAlone(Variant variant, const Cache& cache, const std::vector<Row>& ro
   const std::vector<float> together = RunRows(variant, cache, rows, options);
   for (size_t r = 0; r < rows.size(); ++r) {
     const std::vector<float> alone = RunRows(variant, cache, {rows[r]}, options);
-    ASSERT_TRUE(SameBits(alone.data(), &together[r * dim], dim)) << VariantName(variant) << " row " << r << " of " << rows.size();
+    ASSERT_TRUE(SameBits(alone.data(), &together[r * dim], dim))
+        << VariantName(variant) << " row " << r << " of " << rows.size();
   }
 }
 
@@ -91,7 +92,8 @@ TEST_P(AttentionBits, AttendAndSegmentsWithMerge) {
       for (const Options& options : {PlainOptions(), sinks}) {
         const std::vector<float> whole = RunRows(variant, cache, rows, options, Path::kAttend);
         const std::vector<float> merged = RunRows(variant, cache, rows, options, Path::kSegments);
-        EXPECT_TRUE(SameBits(whole.data(), merged.data(), whole.size())) << VariantName(variant) << " tokens " << tokens;
+        EXPECT_TRUE(SameBits(whole.data(), merged.data(), whole.size()))
+            << VariantName(variant) << " tokens " << tokens;
       }
     }
   }

@@ -55,11 +55,22 @@ double WorstUlp(void (*function)(const float*, float*, size_t), double (*truth)(
 
 TEST(Exp, BelowTwoUlp) {
   for (const Named& named : Tables()) {
-    EXPECT_LT(WorstUlp(named.table->exp2, [](double x) { return exp2(x); }, -130, 130), 2.0) << VariantName(named.variant);
-    EXPECT_LT(WorstUlp(named.table->exp2_not_positive, [](double x) { return exp2(x); }, -130, 0), 2.0)
+    EXPECT_LT(WorstUlp(
+                  named.table->exp2, [](double x) { return exp2(x); }, -130, 130),
+              2.0)
         << VariantName(named.variant);
-    EXPECT_LT(WorstUlp(named.table->exp, [](double x) { return exp(x); }, -90, 90), 2.0) << VariantName(named.variant);
-    EXPECT_LT(WorstUlp(named.table->tanh, [](double x) { return tanh(x); }, -12, 12), 2.0) << VariantName(named.variant);
+    EXPECT_LT(WorstUlp(
+                  named.table->exp2_not_positive, [](double x) { return exp2(x); }, -130, 0),
+              2.0)
+        << VariantName(named.variant);
+    EXPECT_LT(WorstUlp(
+                  named.table->exp, [](double x) { return exp(x); }, -90, 90),
+              2.0)
+        << VariantName(named.variant);
+    EXPECT_LT(WorstUlp(
+                  named.table->tanh, [](double x) { return tanh(x); }, -12, 12),
+              2.0)
+        << VariantName(named.variant);
   }
 }
 
@@ -72,7 +83,8 @@ TEST(Exp, AtTheEdges) {
     float out[16];
     named.table->exp2(x, out, 16);
     const float powers[16] = {1, 1, inf, 0, nan, inf, 0x1p-126f, 0, inf, 0, inf, 0, 2, 0.5f};
-    for (size_t i = 0; i < 14; ++i) EXPECT_TRUE(isnan(powers[i]) ? isnan(out[i]) : powers[i] == out[i]) << x[i] << ": " << out[i];
+    for (size_t i = 0; i < 14; ++i)
+      EXPECT_TRUE(isnan(powers[i]) ? isnan(out[i]) : powers[i] == out[i]) << x[i] << ": " << out[i];
     named.table->exp2_not_positive(x, out, 16);
     for (size_t i : {0, 1, 3, 4, 6, 7, 9, 11, 13}) {
       EXPECT_TRUE(isnan(powers[i]) ? isnan(out[i]) : powers[i] == out[i]) << x[i] << ": " << out[i];

@@ -62,7 +62,8 @@ Cache::Cache(const CacheShape& shape, Variant variant, const std::vector<float>&
     const size_t count = wanted < tokens_ - token ? wanted : tokens_ - token;
     uint8_t* part = pages_[token / page_tokens].data() + PagePartOffset(layout_, 0, 0);
     table.pack_keys(layout_, part, token % page_tokens, count, keys.data() + token * shape.key_dim, shape.key_dim);
-    table.pack_values(layout_, part, token % page_tokens, count, values.data() + token * shape.value_dim, shape.value_dim);
+    table.pack_values(layout_, part, token % page_tokens, count, values.data() + token * shape.value_dim,
+                      shape.value_dim);
     token += count;
   }
   held_keys_.resize(keys.size());
@@ -75,7 +76,8 @@ Cache::Cache(const CacheShape& shape, Variant variant, const std::vector<float>&
 }
 
 Cache::Cache(const CacheShape& shape, Variant variant, size_t tokens, uint32_t seed)
-    : Cache(shape, variant, NormalValues(tokens * shape.key_dim, seed), NormalValues(tokens * shape.value_dim, seed + 1)) {}
+    : Cache(shape, variant, NormalValues(tokens * shape.key_dim, seed),
+            NormalValues(tokens * shape.value_dim, seed + 1)) {}
 
 namespace {
 
@@ -89,7 +91,8 @@ struct Gathered {
 
 }  // namespace
 
-std::vector<float> RunRows(Variant variant, const Cache& cache, const std::vector<Row>& rows, const Options& options, Path path) {
+std::vector<float> RunRows(Variant variant, const Cache& cache, const std::vector<Row>& rows, const Options& options,
+                           Path path) {
   const AttentionTable& table = GetAttentionTable(variant);
   const PageLayout& layout = cache.layout();
   std::vector<float> out(rows.size() * layout.value_dim, nanf(""));
@@ -190,9 +193,9 @@ double Bound(CacheType type, Variant variant, int deviation) {
 }
 
 std::string Describe(Variant variant, const CacheShape& shape) {
-  return std::string(VariantName(variant)) + " k=" + CacheTypeName(shape.key_type) + " v=" + CacheTypeName(shape.value_type) +
-         " dims " + std::to_string(shape.key_dim) + "/" + std::to_string(shape.value_dim) + " page " +
-         std::to_string(shape.page_tokens);
+  return std::string(VariantName(variant)) + " k=" + CacheTypeName(shape.key_type) +
+         " v=" + CacheTypeName(shape.value_type) + " dims " + std::to_string(shape.key_dim) + "/" +
+         std::to_string(shape.value_dim) + " page " + std::to_string(shape.page_tokens);
 }
 
 bool SameBits(const float* a, const float* b, size_t count) { return memcmp(a, b, count * sizeof(float)) == 0; }

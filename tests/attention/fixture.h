@@ -89,7 +89,7 @@ enum class Path { kAttend, kSegments };
 
 // [rows, value_dim]. All rows in one call.
 std::vector<float> RunRows(Variant variant, const Cache& cache, const std::vector<Row>& rows, const Options& options,
-                       Path path = Path::kAttend);
+                           Path path = Path::kAttend);
 
 // [value_dim], float64, on the values that the cache holds.
 std::vector<double> Expected(const Cache& cache, const Row& row, const Options& options);
@@ -97,7 +97,8 @@ std::vector<double> Expected(const Cache& cache, const Row& row, const Options& 
 // |o - ref|_2 / |ref|_2; infinity when an output is not finite.
 double RelativeError(const float* out, const std::vector<double>& expected);
 
-// Rows that see [0, last), with random queries of length sqrt(key_dim): q . k of a unit-normal k has deviation sqrt(key_dim).
+// Rows that see [0, last), with random queries of length sqrt(key_dim): q . k of a unit-normal k has deviation
+// sqrt(key_dim).
 std::vector<Row> CausalRows(size_t count, size_t key_dim, int64_t last, uint32_t seed);
 
 // The design's bounds for unit-normal data and a score standard deviation of 1 or 3.

@@ -17,8 +17,8 @@ CacheShape ShapeOf(CacheType type, uint32_t key_dim, uint32_t value_dim) {
 
 class AttentionMasks : public testing::TestWithParam<CacheType> {};
 
-// Values are one-hot bits of the slot number and all scores are equal, so an output tells how many slots of each kind were
-// seen: a window that is off by one is off by 1 / n here, far beyond any rounding.
+// Values are one-hot bits of the slot number and all scores are equal, so an output tells how many slots of each kind
+// were seen: a window that is off by one is off by 1 / n here, far beyond any rounding.
 TEST_P(AttentionMasks, WindowsSeeExactlyTheirSlots) {
   const size_t tokens = 140;
   std::vector<float> values(tokens * 32, 0.0f);
@@ -44,7 +44,8 @@ TEST_P(AttentionMasks, WindowsSeeExactlyTheirSlots) {
           seen[static_cast<size_t>(j % 32)] += one / static_cast<double>(last - first);
         }
         for (size_t d = 0; d < 32; ++d) {
-          ASSERT_NEAR(out[r * 32 + d], seen[d], 4e-3 * seen[d]) << VariantName(variant) << " [" << first << ", " << last << ") " << d;
+          ASSERT_NEAR(out[r * 32 + d], seen[d], 4e-3 * seen[d])
+              << VariantName(variant) << " [" << first << ", " << last << ") " << d;
         }
       }
     }
@@ -96,7 +97,8 @@ TEST_P(AttentionMasks, SinksInClosedForm) {
               const double one = cache.values()[31];  // Q4_0 holds 7 / 7.5
               const double expected = one * n / (n + exp(static_cast<double>(rows[r].sink)));
               // Weights below 2^-126 are 0.
-              EXPECT_NEAR(expected, out[r * 32 + 31], 3e-3 * expected + n * 0x1p-126) << VariantName(variant) << " sink " << sink;
+              EXPECT_NEAR(expected, out[r * 32 + 31], 3e-3 * expected + n * 0x1p-126)
+                  << VariantName(variant) << " sink " << sink;
             }
           }
         }
@@ -126,8 +128,10 @@ TEST_P(AttentionMasks, SoftcapAndAlibiAndSinksAgainstTheReference) {
       row.sink = 2.5f;
       // A cap's tanh and a slope of up to 2.5 add roundings of the score: twice the bound.
       const double bound = 2 * Bound(GetParam(), variant, 1);
-      EXPECT_LE(ErrorWith(variant, cache, row, options, Path::kAttend), bound) << VariantName(variant) << " " << features;
-      EXPECT_LE(ErrorWith(variant, cache, row, options, Path::kSegments), bound) << VariantName(variant) << " " << features;
+      EXPECT_LE(ErrorWith(variant, cache, row, options, Path::kAttend), bound)
+          << VariantName(variant) << " " << features;
+      EXPECT_LE(ErrorWith(variant, cache, row, options, Path::kSegments), bound)
+          << VariantName(variant) << " " << features;
     }
   }
 }

@@ -58,7 +58,8 @@ TEST_P(AttentionPages, TheSameBytesForEveryVariantAndChunk) {
     for (size_t chunk : {1u, 2u, 3u, 5u, 8u, 16u}) {
       Cache other(shape, variant, keys, values, 0, chunk);
       for (size_t p = 0; p < first.num_pages(); ++p) {
-        EXPECT_EQ(0, memcmp(first.page(p), other.page(p), first.layout().page_bytes)) << VariantName(variant) << " chunk " << chunk;
+        EXPECT_EQ(0, memcmp(first.page(p), other.page(p), first.layout().page_bytes))
+            << VariantName(variant) << " chunk " << chunk;
       }
     }
   }

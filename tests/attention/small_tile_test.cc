@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The other files of this folder are compiled into this test with small tiles; this one makes sure that they really are.
+// The other files of this folder are compiled into this test with small tiles; this one makes sure that they really
+// are.
 #include <gtest/gtest.h>
 
 #include "kernels/attention/page_layout.h"
