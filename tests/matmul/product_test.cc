@@ -177,7 +177,9 @@ TEST_P(ProductTest, AnySplitOfTilesAndAnyPlaceForTheOutput) {
         for (size_t i = 0; i < kOutputs; ++i) {
           const float value = i < first ? out[r * kOutputs + i] : scratch[r * (kOutputs + 5) + i - first];
           ASSERT_TRUE(SameBits(value, expected[r * kOutputs + i])) << "split " << split << " output " << i;
-          if (i >= first) ASSERT_EQ(out[r * kOutputs + i], 77.0f) << "an output of another tile was written";
+          if (i >= first) {
+            ASSERT_EQ(out[r * kOutputs + i], 77.0f) << "an output of another tile was written";
+          }
         }
         for (size_t i = kOutputs - first; i < kOutputs + 5; ++i) ASSERT_EQ(scratch[r * (kOutputs + 5) + i], 77.0f);
       }
