@@ -8,10 +8,7 @@
 namespace moonlit {
 
 // The list. A new architecture: its file in models/arch/, its line here, its golden.
-#define MOONLIT_ARCHITECTURES(entry) \
-  entry(kLlama)                      \
-  entry(kQwen2)                      \
-  entry(kQwen3)
+#define MOONLIT_ARCHITECTURES(entry) entry(kLlama) entry(kQwen2) entry(kQwen3)
 
 #define MOONLIT_DECLARE(name) extern const Architecture name;
 MOONLIT_ARCHITECTURES(MOONLIT_DECLARE)
@@ -29,7 +26,8 @@ Result<const Architecture*> FindArchitecture(const std::string& name) {
     if (name == architecture->name) return architecture;
   }
   for (const std::string& supported : SupportedArchitectures()) known += (known.empty() ? "" : ", ") + supported;
-  return Errorf(Code::kUnsupported, "architecture \"%s\" is not one that this build can run (%s)", name.c_str(), known.c_str());
+  return Errorf(Code::kUnsupported, "architecture \"%s\" is not one that this build can run (%s)", name.c_str(),
+                known.c_str());
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace moonlit {
 
 struct Architecture {
-  const char* name;   // general.architecture
+  const char* name;  // general.architecture
   Result<ModelConfig> (*read_config)(const Metadata& metadata, const WeightSource& source);
   // Binds every weight and builds the graph. Faults of weights are in bind.status(), faults of shapes in graph.Finish().
   void (*build_graph)(const ModelConfig& config, WeightBinder& bind, Graph& graph);

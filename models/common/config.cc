@@ -26,12 +26,14 @@ void ReadHeads(ConfigReader& reader, ModelConfig& config) {
                        reader.prefix().c_str(), config.kv_heads, config.heads));
   }
   std::optional<size_t> head_dim;
-  if (config.width % config.heads == 0 && config.width / config.heads <= kMaxHeadDim) head_dim = config.width / config.heads;
+  if (config.width % config.heads == 0 && config.width / config.heads <= kMaxHeadDim)
+    head_dim = config.width / config.heads;
   if (!head_dim && !reader.Has("attention.key_length")) {
-    reader.Fail(Errorf(Code::kCorrupt,
-                       "%sattention.head_count is %zu: expected a divisor of embedding_length %zu with heads of at most %zu, or "
-                       "attention.key_length",
-                       reader.prefix().c_str(), config.heads, config.width, kMaxHeadDim));
+    reader.Fail(Errorf(
+        Code::kCorrupt,
+        "%sattention.head_count is %zu: expected a divisor of embedding_length %zu with heads of at most %zu, or "
+        "attention.key_length",
+        reader.prefix().c_str(), config.heads, config.width, kMaxHeadDim));
   }
   config.key_dim = reader.Count("attention.key_length", 1, kMaxHeadDim, head_dim);
   config.value_dim = reader.Count("attention.value_length", 1, kMaxHeadDim, head_dim);
@@ -50,14 +52,14 @@ Status ReadVocabulary(const Metadata& metadata, const WeightSource& source, Conf
   }
   const size_t stated = reader.Count("vocab_size", 1, INT32_MAX, config.vocab);
   if (reader.status().ok() && stated != config.vocab) {
-    return Errorf(Code::kCorrupt, "%svocab_size is %zu, but token_embd.weight has %zu rows", reader.prefix().c_str(), stated,
-                  config.vocab);
+    return Errorf(Code::kCorrupt, "%svocab_size is %zu, but token_embd.weight has %zu rows", reader.prefix().c_str(),
+                  stated, config.vocab);
   }
   if (metadata.Has("tokenizer.ggml.tokens")) {
     MOONLIT_ASSIGN_OR_RETURN(const std::vector<std::string> tokens, metadata.GetStrings("tokenizer.ggml.tokens"));
     if (tokens.size() != config.vocab) {
-      return Errorf(Code::kCorrupt, "tokenizer.ggml.tokens has %zu entries, but token_embd.weight has %zu rows", tokens.size(),
-                    config.vocab);
+      return Errorf(Code::kCorrupt, "tokenizer.ggml.tokens has %zu entries, but token_embd.weight has %zu rows",
+                    tokens.size(), config.vocab);
     }
   }
   return Status();
@@ -78,12 +80,14 @@ size_t ConfigReader::Count(const char* suffix, size_t low, size_t high, std::opt
     return low;
   }
   if (values->empty() || std::adjacent_find(values->begin(), values->end(), std::not_equal_to<>()) != values->end()) {
-    Fail(Errorf(Code::kUnsupported, "%s differs from layer to layer (or is empty): this architecture needs one value", key.c_str()));
+    Fail(Errorf(Code::kUnsupported, "%s differs from layer to layer (or is empty): this architecture needs one value",
+                key.c_str()));
     return low;
   }
   const int64_t value = (*values)[0];
   if (value < 0 || static_cast<uint64_t>(value) < low || static_cast<uint64_t>(value) > high) {
-    Fail(Errorf(Code::kCorrupt, "%s is %lld: expected %zu to %zu", key.c_str(), static_cast<long long>(value), low, high));
+    Fail(Errorf(Code::kCorrupt, "%s is %lld: expected %zu to %zu", key.c_str(), static_cast<long long>(value), low,
+                high));
     return low;
   }
   return static_cast<size_t>(value);
@@ -101,7 +105,7 @@ double ConfigReader::Number(const char* suffix, double low, double high, std::op
     Fail(value.status());
     return low;
   }
-  if (!(value.value() >= low && value.value() <= high)) {   // also catches NaN
+  if (!(value.value() >= low && value.value() <= high)) {  // also catches NaN
     Fail(Errorf(Code::kCorrupt, "%s is %g: expected %g to %g", key.c_str(), value.value(), low, high));
     return low;
   }
@@ -117,7 +121,8 @@ std::string ConfigReader::Text(const char* suffix, const char* otherwise) {
   return otherwise;
 }
 
-Result<ModelConfig> ReadCommonConfig(const Metadata& metadata, const WeightSource& source, const std::string& architecture) {
+Result<ModelConfig> ReadCommonConfig(const Metadata& metadata, const WeightSource& source,
+                                     const std::string& architecture) {
   ConfigReader reader(metadata, architecture);
   ModelConfig config;
   config.architecture = architecture;

@@ -19,7 +19,8 @@ namespace moonlit {
 
 class ConfigReader {
  public:
-  ConfigReader(const Metadata& metadata, std::string architecture) : metadata_(metadata), prefix_(std::move(architecture) + ".") {}
+  ConfigReader(const Metadata& metadata, std::string architecture)
+      : metadata_(metadata), prefix_(std::move(architecture) + ".") {}
 
   // An integer in [low, high]. Absent: `otherwise`, or a fault without one. An array counts when all its entries are equal.
   size_t Count(const char* suffix, size_t low, size_t high, std::optional<size_t> otherwise = std::nullopt);

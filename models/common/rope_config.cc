@@ -7,15 +7,15 @@ RopeSpec ReadRopeSpec(ConfigReader& reader, size_t key_dim, size_t n_ctx_train) 
   RopeSpec spec;
   spec.dims = reader.Count("rope.dimension_count", 2, key_dim, key_dim);
   if (spec.dims % 2 != 0) {
-    reader.Fail(Errorf(Code::kCorrupt, "%srope.dimension_count is %zu: expected an even number", reader.prefix().c_str(),
-                       spec.dims));
+    reader.Fail(Errorf(Code::kCorrupt, "%srope.dimension_count is %zu: expected an even number",
+                       reader.prefix().c_str(), spec.dims));
   }
   spec.base = reader.Number("rope.freq_base", 1.001, 1e15, 10000.0);
   // Without a type, a factor means linear scaling; rope.scale_linear is that factor's old name.
   const std::string type = reader.Text("rope.scaling.type", "linear");
   const char* factor_key = reader.Has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
   double factor = reader.Number(factor_key, 0.0, 1e6, 1.0);
-  if (factor == 0.0) factor = 1.0;   // files write 0 for "none"
+  if (factor == 0.0) factor = 1.0;  // files write 0 for "none"
   if (type == "none" || factor == 1.0) return spec;
   spec.factor = factor;
   if (type == "linear") {

@@ -9,15 +9,17 @@ WeightId WeightBinder::Bind(const std::string& name, Shape shape, bool optional)
   const TensorInfo* tensor = source_.Find(name);
   if (tensor == nullptr) {
     if (!optional && status_.ok()) {
-      status_ = Errorf(Code::kCorrupt, "%s: architecture %s needs tensor %s %s, the file has none; the file looks complete",
-                       source_.description().c_str(), architecture_.c_str(), name.c_str(), shape.ToString().c_str());
+      status_ =
+          Errorf(Code::kCorrupt, "%s: architecture %s needs tensor %s %s, the file has none; the file looks complete",
+                 source_.description().c_str(), architecture_.c_str(), name.c_str(), shape.ToString().c_str());
     }
     if (optional) return kNoWeight;
   } else {
     used_.insert(name);
     if (!(tensor->shape == shape) && status_.ok()) {
-      status_ = Errorf(Code::kCorrupt, "%s: architecture %s needs tensor %s %s, the file has %s", source_.description().c_str(),
-                       architecture_.c_str(), name.c_str(), shape.ToString().c_str(), tensor->shape.ToString().c_str());
+      status_ = Errorf(Code::kCorrupt, "%s: architecture %s needs tensor %s %s, the file has %s",
+                       source_.description().c_str(), architecture_.c_str(), name.c_str(), shape.ToString().c_str(),
+                       tensor->shape.ToString().c_str());
     }
   }
   return graph_->Weight(name, shape);

@@ -26,9 +26,13 @@ class WeightBinder {
   WeightBinder(const WeightSource& source, std::string architecture, Graph* graph)
       : source_(source), architecture_(std::move(architecture)), graph_(graph) {}
 
-  WeightId Matrix(const std::string& name, size_t outputs, size_t inputs) { return Bind(name, {outputs, inputs}, false); }
+  WeightId Matrix(const std::string& name, size_t outputs, size_t inputs) {
+    return Bind(name, {outputs, inputs}, false);
+  }
   WeightId Vector(const std::string& name, size_t size) { return Bind(name, {size}, false); }
-  WeightId OptionalMatrix(const std::string& name, size_t outputs, size_t inputs) { return Bind(name, {outputs, inputs}, true); }
+  WeightId OptionalMatrix(const std::string& name, size_t outputs, size_t inputs) {
+    return Bind(name, {outputs, inputs}, true);
+  }
   WeightId OptionalVector(const std::string& name, size_t size) { return Bind(name, {size}, true); }
 
   // The first missing or reshaped tensor: kCorrupt with architecture, tensor, expected and found.

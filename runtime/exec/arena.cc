@@ -24,7 +24,11 @@ struct Lifetime {
 class ArenaLayout {
  public:
   ArenaLayout(const FusedGraph& fused, Bindings& bindings)
-      : fused_(fused), b_(bindings), floats_(bindings.graph->values().size()), normed_(floats_.size()), a8_(floats_.size()),
+      : fused_(fused),
+        b_(bindings),
+        floats_(bindings.graph->values().size()),
+        normed_(floats_.size()),
+        a8_(floats_.size()),
         activated_from_(floats_.size(), kNoValue) {
     b_.values.assign(floats_.size(), {});
     b_.inputs.assign(floats_.size(), {});
@@ -72,7 +76,8 @@ class ArenaLayout {
       const bool product = stage.kind == StageKind::kProducts || stage.kind == StageKind::kGatedProducts;
       if (stage.kind == StageKind::kActivate && stage.norm == kNoWeight) return false;
       if (!product && (stage.input == v || stage.input_b == v || stage.input_c == v)) return true;
-      return std::any_of(stage.parts.begin(), stage.parts.end(), [&](const ProductPart& part) { return part.addend == v; });
+      return std::any_of(stage.parts.begin(), stage.parts.end(),
+                         [&](const ProductPart& part) { return part.addend == v; });
     });
   }
 
@@ -140,7 +145,8 @@ class ArenaLayout {
       Need(rows * stride * sizeof(float), normed_[v], [&input, stride](uint8_t* p) {
         input.floats = {reinterpret_cast<float*>(p), stride};
       });
-      Need(A8Bytes(rows, input.width), a8_[v], [&input, rows](uint8_t* p) { input.a8 = MakeA8View(p, rows, input.width); });
+      Need(A8Bytes(rows, input.width), a8_[v],
+           [&input, rows](uint8_t* p) { input.a8 = MakeA8View(p, rows, input.width); });
     }
     PlaceHeadAndScratch(scratch_bytes);
     const MemoryPlan plan = PlanMemory(needs_);
@@ -150,7 +156,8 @@ class ArenaLayout {
       if (fused_.storage[v] != v) b_.values[v] = b_.values[fused_.storage[v]];
     }
     for (ValueId v = 0; v < floats_.size(); ++v) {
-      if (b_.inputs[v].wants_floats && activated_from_[v] != kNoValue) b_.inputs[v].floats = b_.values[activated_from_[v]];
+      if (b_.inputs[v].wants_floats && activated_from_[v] != kNoValue)
+        b_.inputs[v].floats = b_.values[activated_from_[v]];
     }
     return arena;
   }
@@ -164,7 +171,8 @@ class ArenaLayout {
     Need(kHeadRows * stride * sizeof(float), at_head, [&head, stride](uint8_t* p) {
       head.floats = {reinterpret_cast<float*>(p), stride};
     });
-    Need(A8Bytes(kHeadRows, head.width), at_head, [&head](uint8_t* p) { head.a8 = MakeA8View(p, kHeadRows, head.width); });
+    Need(A8Bytes(kHeadRows, head.width), at_head,
+         [&head](uint8_t* p) { head.a8 = MakeA8View(p, kHeadRows, head.width); });
     const size_t logits_stride = Stride(b_.weights->matrix(fused_.stages.back().parts[0].weight).n);
     Need(kHeadRows * logits_stride * sizeof(float), at_head, [this, logits_stride](uint8_t* p) {
       b_.logits = {reinterpret_cast<float*>(p), logits_stride};
@@ -180,9 +188,9 @@ class ArenaLayout {
 
   const FusedGraph& fused_;
   Bindings& b_;
-  std::vector<Lifetime> floats_, normed_, a8_;   // [values]
-  std::vector<ValueId> activated_from_;          // [values] input of a kActivate stage without a norm
-  std::vector<bool> direct_a8_;                  // [values]
+  std::vector<Lifetime> floats_, normed_, a8_;  // [values]
+  std::vector<ValueId> activated_from_;         // [values] input of a kActivate stage without a norm
+  std::vector<bool> direct_a8_;                 // [values]
   std::vector<BufferNeed> needs_;
   std::vector<std::function<void(uint8_t*)>> assigns_;
 };

@@ -41,13 +41,13 @@ struct ProductInput {
 // One thread's private memory during a task.
 struct Scratch {
   uint8_t* data = nullptr;
-  size_t stride = 0;   // bytes a thread
+  size_t stride = 0;  // bytes a thread
   void* of(size_t thread) const { return data + thread * stride; }
   float* floats(size_t thread) const { return static_cast<float*>(of(thread)); }
 };
 
-class AttentionGeometry;   // ops/attention_geometry.h
-class RopeAngles;          // rope_angles.h
+class AttentionGeometry;  // ops/attention_geometry.h
+class RopeAngles;         // rope_angles.h
 
 struct Bindings {
   const Graph* graph;
@@ -62,12 +62,12 @@ struct Bindings {
   const ActivationTable* activations;
   const AttentionTable* attention;
 
-  std::vector<FloatRows> values;       // [values], data null where a value has no float form
-  std::vector<ProductInput> inputs;    // [values], width 0 where no product reads the value
+  std::vector<FloatRows> values;     // [values], data null where a value has no float form
+  std::vector<ProductInput> inputs;  // [values], width 0 where no product reads the value
   Scratch scratch;
-  float* triples = nullptr;            // kTripleFloats: segments of attention that wait for the merge
-  FloatRows logits;                    // [kHeadRows, vocab]
-  ProductInput head_input;             // [kHeadRows, width]
+  float* triples = nullptr;  // kTripleFloats: segments of attention that wait for the merge
+  FloatRows logits;          // [kHeadRows, vocab]
+  ProductInput head_input;   // [kHeadRows, width]
 
   // Of every attention node: cache group, layer inside it, tables of its step, angles.
   struct AttentionPlace {
@@ -75,7 +75,7 @@ struct Bindings {
     size_t group;
     size_t layer_in_group;
     AttentionGeometry* geometry;
-    const RopeAngles* angles;   // null: no RoPE
+    const RopeAngles* angles;  // null: no RoPE
   };
   std::vector<AttentionPlace> attention_places;
 };
@@ -84,7 +84,7 @@ struct Bindings {
 inline constexpr size_t kTripleFloats = size_t{2} << 20;
 
 // Scratch bytes that row-wise stages and gated products may use in a thread.
-inline constexpr size_t kGateScratchFloats = size_t{32} << 10;   // for gate, and as many for up
+inline constexpr size_t kGateScratchFloats = size_t{32} << 10;  // for gate, and as many for up
 
 // What a stage's norm, product or head multiplies with: reads A8 unless exact or a float format.
 inline bool ReadsA8(const PackedMatrix& matrix, bool exact) {

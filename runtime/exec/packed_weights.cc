@@ -44,12 +44,14 @@ struct WeightStore::LoadJob {
     const uint64_t done = job.done.fetch_add(bytes) + bytes;
     // Thread 0 is the loading thread.
     if (thread == 0 && *job.progress && !(*job.progress)(done, store.file_bytes_)) {
-      job.Fail(Errorf(Code::kCancelled, "loading was cancelled after %llu bytes", static_cast<unsigned long long>(done)));
+      job.Fail(
+          Errorf(Code::kCancelled, "loading was cancelled after %llu bytes", static_cast<unsigned long long>(done)));
     }
   }
 };
 
-Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const WeightSource& source, Variant variant) {
+Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const WeightSource& source,
+                                                       Variant variant) {
   auto store = std::make_unique<WeightStore>();
   const size_t count = graph.weights().size();
   store->tensors_.resize(count);
@@ -65,8 +67,8 @@ Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const
     }
     if (!(tensor->shape == spec.shape) || tensor->shape.columns() % Traits(tensor->format).block_values != 0) {
       return Errorf(Code::kCorrupt, "%s: tensor %s: expected %s in whole blocks of %s, the file has %s",
-                    source.description().c_str(), spec.name.c_str(), spec.shape.ToString().c_str(), Traits(tensor->format).name,
-                    tensor->shape.ToString().c_str());
+                    source.description().c_str(), spec.name.c_str(), spec.shape.ToString().c_str(),
+                    Traits(tensor->format).name, tensor->shape.ToString().c_str());
     }
     store->tensors_[id] = tensor;
     store->names_[id] = spec.name;
@@ -121,10 +123,12 @@ Status WeightStore::LoadPiece(const WeightSource& source, const Piece& piece, ui
   return Status();
 }
 
-Status WeightStore::Load(const WeightSource& source, ThreadPool& pool, const std::function<bool(uint64_t, uint64_t)>& progress) {
+Status WeightStore::Load(const WeightSource& source, ThreadPool& pool,
+                         const std::function<bool(uint64_t, uint64_t)>& progress) {
   MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights"));
   LoadJob job{.store = this, .source = &source, .progress = &progress, .staging = {}, .mutex = {}, .status = {}};
-  MOONLIT_ASSIGN_OR_RETURN(job.staging, Buffer::Allocate(staging_bytes_ * pool.threads(), "staging for loading weights"));
+  MOONLIT_ASSIGN_OR_RETURN(job.staging,
+                           Buffer::Allocate(staging_bytes_ * pool.threads(), "staging for loading weights"));
   const Stage stage{pieces_.size(), &LoadJob::RunTask, &job};
   const Status ran = pool.Run({&stage, 1}, &job.stop);
   MOONLIT_RETURN_IF_ERROR(job.status);

@@ -21,11 +21,11 @@ namespace moonlit {
 struct PackedMatrix {
   const ProductKernel* kernel = nullptr;
   Format format{};
-  size_t n = 0;            // outputs (rows in the file)
-  size_t k = 0;            // inputs
+  size_t n = 0;  // outputs (rows in the file)
+  size_t k = 0;  // inputs
   size_t tile_bytes = 0;
   size_t tiles = 0;
-  const uint8_t* data = nullptr;   // tile t at data + t * tile_bytes
+  const uint8_t* data = nullptr;  // tile t at data + t * tile_bytes
   const char* name = nullptr;
 };
 
@@ -38,7 +38,7 @@ class WeightStore {
   // Reads and packs everything on the pool. `progress` as in PlanOptions. The source is needed no more afterwards.
   Status Load(const WeightSource& source, ThreadPool& pool, const std::function<bool(uint64_t, uint64_t)>& progress);
 
-  const PackedMatrix& matrix(WeightId id) const { return matrices_[id]; }   // REQUIRES: of rank 2
+  const PackedMatrix& matrix(WeightId id) const { return matrices_[id]; }  // REQUIRES: of rank 2
   const float* vector(WeightId id) const { return id == kNoWeight ? nullptr : vectors_[id]; }
   uint64_t packed_bytes() const { return packed_bytes_; }
 
@@ -52,9 +52,9 @@ class WeightStore {
   void CutIntoPieces(WeightId id, const TensorInfo& tensor);
   Status LoadPiece(const WeightSource& source, const Piece& piece, uint8_t* staging);
 
-  std::vector<const TensorInfo*> tensors_;   // [weights of the graph]
-  std::vector<PackedMatrix> matrices_;       // likewise; empty for vectors
-  std::vector<size_t> offsets_;              // of either in memory_
+  std::vector<const TensorInfo*> tensors_;  // [weights of the graph]
+  std::vector<PackedMatrix> matrices_;      // likewise; empty for vectors
+  std::vector<size_t> offsets_;             // of either in memory_
   std::vector<const float*> vectors_;
   std::vector<std::string> names_;
   std::vector<Piece> pieces_;

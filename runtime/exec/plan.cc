@@ -45,7 +45,7 @@ class PlanImpl : public Plan {
   size_t vocab_ = 0;
   std::unique_ptr<WeightStore> weights_;
   std::vector<PageLayout> groups_;
-  std::vector<size_t> group_of_, layer_in_group_;   // [attention nodes]
+  std::vector<size_t> group_of_, layer_in_group_;  // [attention nodes]
   std::vector<std::unique_ptr<RopeAngles>> angles_;
   std::vector<std::unique_ptr<AttentionGeometry>> geometries_;
   std::unique_ptr<Step> step_;
@@ -53,7 +53,7 @@ class PlanImpl : public Plan {
   Buffer arena_;
   std::vector<std::unique_ptr<ExecStage>> stages_;
   std::unique_ptr<ExecStage> head_input_, head_product_;
-  std::vector<Stage> list_;   // of the step; capacity is reserved
+  std::vector<Stage> list_;  // of the step; capacity is reserved
 };
 
 Status CheckOptions(const PlanOptions& options) {
@@ -67,7 +67,8 @@ Status CheckOptions(const PlanOptions& options) {
   return Status();
 }
 
-Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSource& source, const PlanOptions& options) {
+Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSource& source,
+                                             const PlanOptions& options) {
   MOONLIT_RETURN_IF_ERROR(CheckOptions(options));
   MOONLIT_RETURN_IF_ERROR(graph.Finish());
   std::unique_ptr<PlanImpl> plan(new PlanImpl(options));
@@ -77,7 +78,8 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   MOONLIT_RETURN_IF_ERROR(plan->MakeCacheGroups());
   plan->vocab_ = plan->weights_->matrix(plan->fused_.stages.back().parts[0].weight).n;
   for (const FusedStage& stage : plan->fused_.stages) {
-    if (stage.kind == StageKind::kEmbed) plan->vocab_ = std::min(plan->vocab_, plan->weights_->matrix(stage.parts[0].weight).n);
+    if (stage.kind == StageKind::kEmbed)
+      plan->vocab_ = std::min(plan->vocab_, plan->weights_->matrix(stage.parts[0].weight).n);
   }
   plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size());
   plan->ChooseKernels();
@@ -134,7 +136,8 @@ Status PlanImpl::MakeCacheGroups() {
   for (PageLayout& layout : groups_) {
     if (FinishPageLayout(&layout)) continue;
     return Errorf(Code::kUnsupported,
-                  "the cache can't hold %u KV heads of %u and %u in pages of %u tokens: expected pages of a multiple of %zu tokens "
+                  "the cache can't hold %u KV heads of %u and %u in pages of %u tokens: expected pages of a multiple "
+                  "of %zu tokens "
                   "and heads of at most 1024",
                   layout.kv_heads, layout.key_dim, layout.value_dim, layout.page_tokens, kAttentionTile);
   }
@@ -164,7 +167,8 @@ void PlanImpl::PlaceAttention() {
     if (stage.kind != StageKind::kAttention) continue;
     const size_t group = group_of_[stage.attention_index];
     bindings_.attention_places.push_back({&groups_[group], group, layer_in_group_[stage.attention_index],
-                                          GeometryFor(stage.attention, groups_[group]), AnglesFor(stage.attention.rope)});
+                                          GeometryFor(stage.attention, groups_[group]),
+                                          AnglesFor(stage.attention.rope)});
   }
 }
 
@@ -217,7 +221,9 @@ std::string PlanImpl::Describe() const {
 void PlanImpl::AppendStage(ExecStage& stage) {
   const size_t tasks = stage.Begin();
   if (tasks == 0) return;
-  const auto run = [](void* context, size_t task, size_t thread) { static_cast<ExecStage*>(context)->Run(task, thread); };
+  const auto run = [](void* context, size_t task, size_t thread) {
+    static_cast<ExecStage*>(context)->Run(task, thread);
+  };
   list_.push_back({tasks, run, &stage});
 }
 
@@ -234,18 +240,20 @@ void PlanImpl::Consume(LogitsConsumer& consumer) const {
   for (size_t begin = 0, end; begin < rows.size(); begin = end) {
     end = begin + 1;
     while (end < rows.size() && rows[end].span == rows[begin].span && rows[end].token == rows[end - 1].token + 1) ++end;
-    consumer.Consume(rows[begin].span, rows[begin].token, end - begin, bindings_.logits.row(begin), bindings_.logits.stride);
+    consumer.Consume(rows[begin].span, rows[begin].token, end - begin, bindings_.logits.row(begin),
+                     bindings_.logits.stride);
   }
 }
 
 Status PlanImpl::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) {
   MOONLIT_RETURN_IF_ERROR(step_->Begin(spans));
   const size_t wanted = step_->wanted().size();
-  if (wanted != 0 && consumer == nullptr) return Errorf(Code::kInvalidArgument, "logits are wanted, but there is no consumer");
+  if (wanted != 0 && consumer == nullptr)
+    return Errorf(Code::kInvalidArgument, "logits are wanted, but there is no consumer");
   for (const auto& geometry : geometries_) geometry->Begin(*step_);
   list_.clear();
   for (const auto& stage : stages_) AppendStage(*stage);
-  AppendHead();   // the first block of wanted rows goes with the body: decode is one walk of the pool
+  AppendHead();  // the first block of wanted rows goes with the body: decode is one walk of the pool
   MOONLIT_RETURN_IF_ERROR(options_.pool->Run(list_, abort));
   while (step_->head_rows != 0) {
     Consume(*consumer);

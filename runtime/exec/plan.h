@@ -30,13 +30,13 @@ namespace moonlit {
 class Graph;  // runtime/graph/graph.h
 
 struct PlanOptions {
-  Variant variant;                    // a built one that this CPU runs
-  ThreadPool* pool = nullptr;         // not owned; outlives the plan
-  size_t max_rows = 512;              // tokens of all spans of one step together
-  size_t page_tokens = 64;            // of the KV cache, a multiple of kAttentionTile
+  Variant variant;             // a built one that this CPU runs
+  ThreadPool* pool = nullptr;  // not owned; outlives the plan
+  size_t max_rows = 512;       // tokens of all spans of one step together
+  size_t page_tokens = 64;     // of the KV cache, a multiple of kAttentionTile
   CacheType key_type = CacheType::kF16;
   CacheType value_type = CacheType::kF16;
-  bool exact = false;                 // float activations on dequantized weights: slow, the reference path
+  bool exact = false;  // float activations on dequantized weights: slow, the reference path
   // Called from the loading thread with bytes packed so far and in total; return false to cancel (kCancelled). May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
 };
@@ -45,11 +45,11 @@ enum class Outputs : uint8_t { kNone, kLast, kAll };  // which rows of a span go
 
 // A run of consecutive tokens of one sequence. Pointers are the caller's and live until Run returns.
 struct StepSpan {
-  std::span<const int32_t> tokens;    // ids, each below vocab_size()
+  std::span<const int32_t> tokens;  // ids, each below vocab_size()
   // [groups] -> page pointers of the sequence for that cache group; all pages up to slot first_slot + tokens.size() exist and
   // those that the step writes are owned by this sequence alone.
   std::span<uint8_t* const* const> pages;
-  int64_t first_slot;                 // slots below it are filled: the sequence's length before the step
+  int64_t first_slot;                       // slots below it are filled: the sequence's length before the step
   std::span<const int32_t> positions = {};  // [tokens] RoPE positions; empty: the slot number
   Outputs outputs = Outputs::kLast;
 };
@@ -71,7 +71,8 @@ class Plan {
  public:
   // Errors: kUnsupported (a format or op that this build lacks, naming the tensor or node), kCorrupt, kNotFound (file),
   // kOutOfMemory, kCancelled. Non-matrix weights (norms, biases) are held as f32.
-  static Result<std::unique_ptr<Plan>> Create(const Graph& graph, const WeightSource& source, const PlanOptions& options);
+  static Result<std::unique_ptr<Plan>> Create(const Graph& graph, const WeightSource& source,
+                                              const PlanOptions& options);
   virtual ~Plan() = default;
 
   virtual size_t vocab_size() const = 0;
@@ -79,11 +80,12 @@ class Plan {
   // One page layout a cache group; a sequence has pages for each.
   virtual const std::vector<PageLayout>& cache_groups() const = 0;
   virtual PlanSize size() const = 0;
-  virtual std::string Describe() const = 0;   // stages, kernels and bytes, one a line, for `doctor` and bench
+  virtual std::string Describe() const = 0;  // stages, kernels and bytes, one a line, for `doctor` and bench
 
   // One step. Nothing is allocated. Not thread safe: one step at a time (the engine serialises). On kCancelled or any error the
   // contents of slots from first_slot on are undefined; slots before are untouched.
-  virtual Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort = nullptr) = 0;
+  virtual Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer,
+                     const std::atomic<bool>* abort = nullptr) = 0;
 };
 
 }  // namespace moonlit

@@ -23,9 +23,9 @@ class RopeAngles {
 
  private:
   RopeSpec spec_;
-  std::vector<double> frequencies_;   // [pairs]
+  std::vector<double> frequencies_;  // [pairs]
   double magnitude_ = 1;
-  std::vector<float> table_;          // [max_rows, 2, pairs]
+  std::vector<float> table_;  // [max_rows, 2, pairs]
 };
 
 }  // namespace moonlit

@@ -10,8 +10,14 @@ constexpr int64_t kSlotGroup = 16;
 
 // Every span has at least one row, so there are at most max_rows spans; a span of n rows touches at most n slot groups.
 Step::Step(size_t max_rows, size_t vocab, size_t cache_groups)
-    : max_rows_(max_rows), vocab_(vocab), cache_groups_(cache_groups), span_rows_(max_rows), tokens_(max_rows),
-      positions_(max_rows), groups_(max_rows), wanted_(max_rows) {}
+    : max_rows_(max_rows),
+      vocab_(vocab),
+      cache_groups_(cache_groups),
+      span_rows_(max_rows),
+      tokens_(max_rows),
+      positions_(max_rows),
+      groups_(max_rows),
+      wanted_(max_rows) {}
 
 Status Step::CheckSpan(const StepSpan& span, size_t index) const {
   if (span.tokens.empty()) return Errorf(Code::kInvalidArgument, "span %zu of the step has no tokens", index);
@@ -32,8 +38,8 @@ Status Step::CheckSpan(const StepSpan& span, size_t index) const {
   }
   for (size_t i = 0; i < span.tokens.size(); ++i) {
     if (span.tokens[i] >= 0 && static_cast<size_t>(span.tokens[i]) < vocab_) continue;
-    return Errorf(Code::kInvalidArgument, "token %zu of span %zu is %d: expected an id from 0 to %zu", i, index, span.tokens[i],
-                  vocab_ - 1);
+    return Errorf(Code::kInvalidArgument, "token %zu of span %zu is %d: expected an id from 0 to %zu", i, index,
+                  span.tokens[i], vocab_ - 1);
   }
   return Status();
 }
@@ -51,7 +57,8 @@ void Step::AddSpan(const StepSpan& span, size_t index) {
     }
     ++groups_[group_count_ - 1].count;
     const bool wanted = span.outputs == Outputs::kAll || (span.outputs == Outputs::kLast && i + 1 == count);
-    if (wanted) wanted_[wanted_count_++] = {static_cast<uint32_t>(row), static_cast<uint32_t>(index), static_cast<uint32_t>(i)};
+    if (wanted)
+      wanted_[wanted_count_++] = {static_cast<uint32_t>(row), static_cast<uint32_t>(index), static_cast<uint32_t>(i)};
   }
   rows_ += count;
 }

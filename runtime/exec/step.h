@@ -16,19 +16,19 @@ namespace moonlit {
 // Tokens whose slots lie in one 16-token group of the cache: what one task may write.
 struct SlotGroup {
   uint32_t span;
-  uint32_t first_row;   // of the step
-  uint32_t count;       // 1 .. 16
-  int64_t slot;         // of the first
+  uint32_t first_row;  // of the step
+  uint32_t count;      // 1 .. 16
+  int64_t slot;        // of the first
 };
 
 // A row that goes through the output head.
 struct WantedRow {
-  uint32_t row;    // of the step
+  uint32_t row;  // of the step
   uint32_t span;
   uint32_t token;  // of the span
 };
 
-inline constexpr size_t kHeadRows = 32;   // rows of one pass through the output head
+inline constexpr size_t kHeadRows = 32;  // rows of one pass through the output head
 
 class Step {
  public:
@@ -39,7 +39,7 @@ class Step {
 
   size_t rows() const { return rows_; }
   std::span<const StepSpan> spans() const { return spans_; }
-  size_t span_row(size_t span) const { return span_rows_[span]; }     // first row of the span
+  size_t span_row(size_t span) const { return span_rows_[span]; }  // first row of the span
   int32_t token(size_t row) const { return tokens_[row]; }
   int64_t position(size_t row) const { return positions_[row]; }
   std::span<const SlotGroup> slot_groups() const { return {groups_.data(), group_count_}; }

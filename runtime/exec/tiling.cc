@@ -9,7 +9,7 @@ namespace moonlit {
 namespace {
 
 constexpr size_t kRowBlockBytes = size_t{256} << 10;
-constexpr size_t kRowUnit = 16;       // row blocks are multiples: product kernels work on that many rows at once or fewer
+constexpr size_t kRowUnit = 16;  // row blocks are multiples: product kernels work on that many rows at once or fewer
 constexpr size_t kMaxBlockRows = 256;
 constexpr size_t kTaskMacs = size_t{8} << 20;
 constexpr size_t kTaskBytes = size_t{64} << 10;
@@ -22,7 +22,8 @@ Tiling ChooseTiling(const TilingInput& in) {
   if (in.rows == 0 || in.units == 0) return t;
   const size_t fit = kRowBlockBytes / std::max<size_t>(in.bytes_per_row, 1) / kRowUnit * kRowUnit;
   size_t most_rows = std::clamp(fit, kRowUnit, kMaxBlockRows);
-  if (in.max_task_floats != 0) most_rows = std::min(most_rows, std::max<size_t>(in.max_task_floats / in.unit_outputs, 1));
+  if (in.max_task_floats != 0)
+    most_rows = std::min(most_rows, std::max<size_t>(in.max_task_floats / in.unit_outputs, 1));
   t.row_blocks = CeilDiv(in.rows, most_rows);
   t.rows_per_block = std::min(RoundUp(CeilDiv(in.rows, t.row_blocks), kRowUnit), most_rows);
   t.row_blocks = CeilDiv(in.rows, t.rows_per_block);
@@ -30,7 +31,8 @@ Tiling ChooseTiling(const TilingInput& in) {
   const size_t balanced = in.units * t.row_blocks / (in.threads * kTasksPerThread);
   const size_t worth_claiming = CeilDiv(kTaskBytes, std::max<size_t>(in.unit_bytes * rows, 1));
   size_t most_units = std::max<size_t>(kTaskMacs / std::max<size_t>(rows * in.k * in.unit_outputs, 1), 1);
-  if (in.max_task_floats != 0) most_units = std::min(most_units, std::max<size_t>(in.max_task_floats / (rows * in.unit_outputs), 1));
+  if (in.max_task_floats != 0)
+    most_units = std::min(most_units, std::max<size_t>(in.max_task_floats / (rows * in.unit_outputs), 1));
   t.units_per_task = std::clamp<size_t>(std::max(balanced, worth_claiming), 1, std::min(most_units, in.units));
   t.runs = CeilDiv(in.units, t.units_per_task);
   return t;

@@ -13,17 +13,17 @@ namespace moonlit {
 struct Tiling {
   size_t rows_per_block;
   size_t row_blocks;
-  size_t units_per_task;   // unit: a tile, or a pair of equal widths for gated products
-  size_t runs;             // tasks a row block
+  size_t units_per_task;  // unit: a tile, or a pair of equal widths for gated products
+  size_t runs;            // tasks a row block
   size_t tasks() const { return row_blocks * runs; }
 };
 
 struct TilingInput {
   size_t rows;
-  size_t bytes_per_row;    // of the activations
+  size_t bytes_per_row;  // of the activations
   size_t k;
   size_t unit_outputs;
-  size_t unit_bytes;       // weight bytes of a unit
+  size_t unit_bytes;  // weight bytes of a unit
   size_t units;
   size_t threads;
   size_t max_task_floats;  // rows * outputs that fit the scratch; 0: no limit

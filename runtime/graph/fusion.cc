@@ -12,7 +12,8 @@ constexpr const char* kStageNames[] = {"embed", "activate", "norm",     "product
 
 class Fuser {
  public:
-  explicit Fuser(const Graph& graph) : graph_(graph), done_(graph.nodes().size(), false), activated_(graph.values().size()) {
+  explicit Fuser(const Graph& graph)
+      : graph_(graph), done_(graph.nodes().size(), false), activated_(graph.values().size()) {
     users_.resize(graph.values().size());
     for (size_t i = 0; i < graph.nodes().size(); ++i) {
       for (ValueId input : graph.nodes()[i].inputs) users_[input].push_back(static_cast<uint32_t>(i));
@@ -219,9 +220,9 @@ class Fuser {
 
   const Graph& graph_;
   FusedGraph fused_;
-  std::vector<std::vector<uint32_t>> users_;   // [values] -> nodes
-  std::vector<bool> done_;                     // [nodes]
-  std::vector<bool> activated_;                // [values]
+  std::vector<std::vector<uint32_t>> users_;  // [values] -> nodes
+  std::vector<bool> done_;                    // [nodes]
+  std::vector<bool> activated_;               // [values]
 };
 
 void AppendValue(std::string& text, const char* before, ValueId v) {
@@ -247,7 +248,8 @@ std::string FusedGraph::Dump(const Graph& graph) const {
       if (part.bias != kNoWeight) text += " + " + graph.weights()[part.bias].name;
       AppendValue(text, " + ", part.addend);
       AppendValue(text, " -> ", part.output);
-      if (part.output != kNoValue && storage[part.output] != part.output) AppendValue(text, " in ", storage[part.output]);
+      if (part.output != kNoValue && storage[part.output] != part.output)
+        AppendValue(text, " in ", storage[part.output]);
       text += "]";
     }
     if (stage.kind != StageKind::kEmbed) AppendValue(text, " -> ", stage.output);

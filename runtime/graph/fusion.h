@@ -50,8 +50,8 @@ struct FusedStage {
   float eps = 0;
   GateKind gate = GateKind::kSilu;
   std::vector<ProductPart> parts;
-  AttentionSpec attention;   // kQkvPost, kAttention
-  uint32_t attention_index = 0;   // counts the attention nodes
+  AttentionSpec attention;       // kQkvPost, kAttention
+  uint32_t attention_index = 0;  // counts the attention nodes
 };
 
 struct FusedGraph {

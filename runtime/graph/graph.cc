@@ -39,8 +39,8 @@ WeightId Graph::Weight(std::string name, Shape shape) {
   for (size_t i = 0; i < weights_.size(); ++i) {
     if (weights_[i].name != name) continue;
     if (!(weights_[i].shape == shape) && status_.ok()) {
-      status_ = Errorf(Code::kCorrupt, "weight %s is wanted as %s and as %s", name.c_str(), weights_[i].shape.ToString().c_str(),
-                       shape.ToString().c_str());
+      status_ = Errorf(Code::kCorrupt, "weight %s is wanted as %s and as %s", name.c_str(),
+                       weights_[i].shape.ToString().c_str(), shape.ToString().c_str());
     }
     return static_cast<WeightId>(i);
   }

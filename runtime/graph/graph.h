@@ -52,25 +52,25 @@ enum class RopeMethod : uint8_t { kNone, kLinear, kYarn };
 
 struct RopeSpec {
   RopePairs pairs = RopePairs::kNone;
-  size_t dims = 0;                    // elements of a head that turn: even, at most key_dim; the rest passes through
+  size_t dims = 0;  // elements of a head that turn: even, at most key_dim; the rest passes through
   double base = 10000.0;
   RopeMethod method = RopeMethod::kNone;
-  double factor = 1.0;                // kLinear, kYarn: how many times longer than the trained context
-  double original_context = 0;        // kYarn
+  double factor = 1.0;                   // kLinear, kYarn: how many times longer than the trained context
+  double original_context = 0;           // kYarn
   double beta_fast = 32, beta_slow = 1;  // kYarn: rotations over the original context that bound the ramp
-  double magnitude = 1.0;             // multiplies cos and sin, beside YaRN's own temperature
-  WeightId divisors = kNoWeight;      // [dims / 2] divisors of the frequencies (Llama 3's rope_freqs), or kNoWeight
+  double magnitude = 1.0;                // multiplies cos and sin, beside YaRN's own temperature
+  WeightId divisors = kNoWeight;         // [dims / 2] divisors of the frequencies (Llama 3's rope_freqs), or kNoWeight
   bool operator==(const RopeSpec&) const = default;
 };
 
 struct AttentionSpec {
   size_t heads = 0;
-  size_t kv_heads = 0;       // divides heads; query head h reads KV head h / (heads / kv_heads)
-  size_t key_dim = 0;        // head size of queries and keys
+  size_t kv_heads = 0;  // divides heads; query head h reads KV head h / (heads / kv_heads)
+  size_t key_dim = 0;   // head size of queries and keys
   size_t value_dim = 0;
-  float scale = 0;           // multiplies q . k
-  float softcap = 0;         // 0: off
-  size_t window = 0;         // key j is visible to query i iff 0 <= i - j < window; 0: no limit
+  float scale = 0;    // multiplies q . k
+  float softcap = 0;  // 0: off
+  size_t window = 0;  // key j is visible to query i iff 0 <= i - j < window; 0: no limit
   RopeSpec rope;
   WeightId q_norm = kNoWeight;  // [key_dim] RMS norm of every head before RoPE, or kNoWeight
   WeightId k_norm = kNoWeight;
@@ -90,12 +90,12 @@ struct GateAttributes {
 };
 struct LogitsAttributes {};
 
-using Attributes = std::variant<EmbedAttributes, RmsNormAttributes, LinearAttributes, AttentionSpec, AddAttributes, GateAttributes,
-                                LogitsAttributes>;
+using Attributes = std::variant<EmbedAttributes, RmsNormAttributes, LinearAttributes, AttentionSpec, AddAttributes,
+                                GateAttributes, LogitsAttributes>;
 
 struct Value {
-  size_t width;        // [tokens, width]
-  uint32_t producer;   // index of the node
+  size_t width;       // [tokens, width]
+  uint32_t producer;  // index of the node
 };
 
 struct WeightSpec {
@@ -105,9 +105,9 @@ struct WeightSpec {
 
 struct Node {
   Op op;
-  int layer;                       // -1 outside the layers
+  int layer;  // -1 outside the layers
   std::vector<ValueId> inputs;
-  std::vector<WeightId> weights;   // kLinear: matrix, then the bias if there is one
+  std::vector<WeightId> weights;  // kLinear: matrix, then the bias if there is one
   ValueId output;
   Attributes attributes;
 };
@@ -122,16 +122,16 @@ class Graph {
   // Layer number of the nodes that follow, for messages and dumps; -1 for none.
   void SetLayer(int layer) { layer_ = layer; }
 
-  ValueId Embed(WeightId table);                                        // [vocab, d] -> [tokens, d]
-  ValueId RmsNorm(ValueId x, WeightId weight, float eps);               // x / sqrt(mean(x^2) + eps) * weight
+  ValueId Embed(WeightId table);                                          // [vocab, d] -> [tokens, d]
+  ValueId RmsNorm(ValueId x, WeightId weight, float eps);                 // x / sqrt(mean(x^2) + eps) * weight
   ValueId Linear(ValueId x, WeightId matrix, WeightId bias = kNoWeight);  // x W^T + b
   // q [tokens, heads * key_dim], k [tokens, kv_heads * key_dim], v [tokens, kv_heads * value_dim] -> [tokens, heads * value_dim].
   // Head norms, RoPE and the cache write are part of the op: keys enter the cache rotated. They happen in place, so q and k may
   // have no other reader.
   ValueId Attention(ValueId q, ValueId k, ValueId v, const AttentionSpec& spec);
   ValueId Add(ValueId a, ValueId b);
-  ValueId Gate(ValueId gate, ValueId up, GateKind kind);                // silu(gate) * up (Shazeer 2020, arXiv:2002.05202)
-  void Logits(ValueId x, WeightId head);                                // [vocab, d]; ends the graph
+  ValueId Gate(ValueId gate, ValueId up, GateKind kind);  // silu(gate) * up (Shazeer 2020, arXiv:2002.05202)
+  void Logits(ValueId x, WeightId head);                  // [vocab, d]; ends the graph
 
   // OK when every rule held and the graph ends in Logits; else the first fault, naming op, layer and weight.
   Status Finish() const;

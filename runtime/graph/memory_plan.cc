@@ -14,7 +14,7 @@ MemoryPlan PlanMemory(std::span<const BufferNeed> needs) {
   std::vector<size_t> order(needs.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return needs[a].bytes > needs[b].bytes; });
-  std::vector<size_t> placed;   // by ascending offset
+  std::vector<size_t> placed;  // by ascending offset
   for (size_t index : order) {
     const BufferNeed& need = needs[index];
     const size_t size = RoundUp(need.bytes, kArenaAlignment);

@@ -11,16 +11,16 @@ namespace moonlit {
 
 struct BufferNeed {
   size_t bytes;
-  uint32_t first_stage;   // written first here
-  uint32_t last_stage;    // read last here, >= first_stage
+  uint32_t first_stage;  // written first here
+  uint32_t last_stage;   // read last here, >= first_stage
 };
 
 struct MemoryPlan {
-  std::vector<size_t> offsets;   // one a need, multiples of kArenaAlignment
-  size_t bytes = 0;              // size of the arena
+  std::vector<size_t> offsets;  // one a need, multiples of kArenaAlignment
+  size_t bytes = 0;             // size of the arena
 };
 
-inline constexpr size_t kArenaAlignment = 128;   // two cache lines: neighbours are prefetched in pairs on x86
+inline constexpr size_t kArenaAlignment = 128;  // two cache lines: neighbours are prefetched in pairs on x86
 
 // Greedy: largest need first, each at the lowest offset where it meets no need of an overlapping lifetime. Deterministic.
 MemoryPlan PlanMemory(std::span<const BufferNeed> needs);

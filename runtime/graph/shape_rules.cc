@@ -9,8 +9,8 @@ size_t Width(const Graph& graph, const Node& node, size_t i) { return graph.valu
 
 Status CheckRank(const WeightSpec& weight, size_t rank) {
   if (weight.shape.rank() == rank && weight.shape.elements() > 0) return Status();
-  return Errorf(Code::kCorrupt, "weight %s: expected %zu dimensions of at least 1, it has %s", weight.name.c_str(), rank,
-                weight.shape.ToString().c_str());
+  return Errorf(Code::kCorrupt, "weight %s: expected %zu dimensions of at least 1, it has %s", weight.name.c_str(),
+                rank, weight.shape.ToString().c_str());
 }
 
 Status CheckVector(const WeightSpec& weight, size_t size) {
@@ -37,7 +37,8 @@ Status CheckRope(const Graph& graph, const AttentionSpec& spec) {
   if (spec.rope.pairs == RopePairs::kNone) return Status();
   const size_t dims = spec.rope.dims;
   if (dims == 0 || dims % 2 != 0 || dims > spec.key_dim) {
-    return Errorf(Code::kCorrupt, "RoPE over %zu elements of a head of %zu: expected an even number up to the head's size", dims,
+    return Errorf(Code::kCorrupt,
+                  "RoPE over %zu elements of a head of %zu: expected an even number up to the head's size", dims,
                   spec.key_dim);
   }
   return CheckOptionalVector(graph, spec.rope.divisors, dims / 2);
@@ -70,9 +71,10 @@ Result<size_t> LinearShape(const Graph& graph, const Node& node) {
 
 Result<size_t> AttentionShape(const Graph& graph, const Node& node) {
   const AttentionSpec& spec = std::get<AttentionSpec>(node.attributes);
-  if (spec.heads == 0 || spec.kv_heads == 0 || spec.heads % spec.kv_heads != 0 || spec.key_dim == 0 || spec.value_dim == 0) {
-    return Errorf(Code::kCorrupt, "%zu heads over %zu KV heads of size %zu and %zu: expected a multiple, and no zero", spec.heads,
-                  spec.kv_heads, spec.key_dim, spec.value_dim);
+  if (spec.heads == 0 || spec.kv_heads == 0 || spec.heads % spec.kv_heads != 0 || spec.key_dim == 0 ||
+      spec.value_dim == 0) {
+    return Errorf(Code::kCorrupt, "%zu heads over %zu KV heads of size %zu and %zu: expected a multiple, and no zero",
+                  spec.heads, spec.kv_heads, spec.key_dim, spec.value_dim);
   }
   MOONLIT_RETURN_IF_ERROR(CheckWidth("queries", Width(graph, node, 0), spec.heads, spec.key_dim));
   MOONLIT_RETURN_IF_ERROR(CheckWidth("keys", Width(graph, node, 1), spec.kv_heads, spec.key_dim));

@@ -36,7 +36,11 @@ class Ignore : public LogitsConsumer {
 
 long AllocationsOfStep(LoadedModel& model, Sequence& sequence, std::span<const int32_t> tokens, Outputs outputs) {
   EXPECT_TRUE(sequence.Reserve(sequence.length() + static_cast<int64_t>(tokens.size())).ok());
-  StepSpan span{.tokens = tokens, .pages = sequence.pages(), .first_slot = sequence.length(), .positions = {}, .outputs = outputs};
+  StepSpan span{.tokens = tokens,
+                .pages = sequence.pages(),
+                .first_slot = sequence.length(),
+                .positions = {},
+                .outputs = outputs};
   Ignore consumer;
   const long before = allocations.load();
   const bool ok = model.plan().Run({&span, 1}, &consumer).ok();

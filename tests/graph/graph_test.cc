@@ -93,12 +93,21 @@ struct BadGraph {
 TEST(GraphTest, FaultsNameNodeLayerAndWeight) {
   const BadGraph cases[] = {
       {"linear (layer 3): weight w: expected 8 inputs, it has shape [4, 9]",
-       [](Graph& g, ValueId x) { g.Linear(x, g.Weight("w", {4, 9})); }},
+       [](Graph& g, ValueId x) {
+         g.Linear(x, g.Weight("w", {4, 9}));
+       }},
       {"linear (layer 3): weight b: expected [4], it has [5]",
-       [](Graph& g, ValueId x) { g.Linear(x, g.Weight("w", {4, 8}), g.Weight("b", {5})); }},
-      {"rms_norm (layer 3): weight n: expected [8], it has [7]", [](Graph& g, ValueId x) { g.RmsNorm(x, g.Weight("n", {7}), 1e-5f); }},
-      {"add (layer 3): the two sides are 8 and 4 wide", [](Graph& g, ValueId x) { g.Add(x, g.Linear(x, g.Weight("w", {4, 8}))); }},
-      {"attention (layer 3): keys are 8 wide: expected 2 heads of 2", [](Graph& g, ValueId x) { g.Attention(x, x, x, Spec()); }},
+       [](Graph& g, ValueId x) {
+         g.Linear(x, g.Weight("w", {4, 8}), g.Weight("b", {5}));
+       }},
+      {"rms_norm (layer 3): weight n: expected [8], it has [7]",
+       [](Graph& g, ValueId x) { g.RmsNorm(x, g.Weight("n", {7}), 1e-5f); }},
+      {"add (layer 3): the two sides are 8 and 4 wide",
+       [](Graph& g, ValueId x) {
+         g.Add(x, g.Linear(x, g.Weight("w", {4, 8})));
+       }},
+      {"attention (layer 3): keys are 8 wide: expected 2 heads of 2",
+       [](Graph& g, ValueId x) { g.Attention(x, x, x, Spec()); }},
       {"attention (layer 3): 4 heads over 3 KV heads",
        [](Graph& g, ValueId x) {
          AttentionSpec spec = Spec();
@@ -111,7 +120,10 @@ TEST(GraphTest, FaultsNameNodeLayerAndWeight) {
          spec.kv_heads = 0;
          g.Attention(x, x, x, spec);
        }},
-      {"weight embd is wanted as [10, 8] and as [8, 8]", [](Graph& g, ValueId x) { g.Linear(x, g.Weight("embd", {8, 8})); }},
+      {"weight embd is wanted as [10, 8] and as [8, 8]",
+       [](Graph& g, ValueId x) {
+         g.Linear(x, g.Weight("embd", {8, 8}));
+       }},
       {"values or weights that do not exist", [](Graph& g, ValueId x) { g.Add(x, x + 100); }},
   };
   for (const BadGraph& bad : cases) {

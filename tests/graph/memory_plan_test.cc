@@ -9,7 +9,9 @@
 namespace moonlit {
 namespace {
 
-bool Meet(const BufferNeed& a, const BufferNeed& b) { return a.first_stage <= b.last_stage && b.first_stage <= a.last_stage; }
+bool Meet(const BufferNeed& a, const BufferNeed& b) {
+  return a.first_stage <= b.last_stage && b.first_stage <= a.last_stage;
+}
 
 TEST(MemoryPlanTest, NothingNeedsNothing) { EXPECT_EQ(PlanMemory({}).bytes, 0u); }
 
@@ -41,7 +43,8 @@ TEST(MemoryPlanTest, BuffersThatLiveTogetherNeverOverlap) {
       EXPECT_LE(plan.offsets[i] + needs[i].bytes, plan.bytes);
       for (size_t j = 0; j < i; ++j) {
         if (!Meet(needs[i], needs[j])) continue;
-        const bool apart = plan.offsets[i] + needs[i].bytes <= plan.offsets[j] || plan.offsets[j] + needs[j].bytes <= plan.offsets[i];
+        const bool apart =
+            plan.offsets[i] + needs[i].bytes <= plan.offsets[j] || plan.offsets[j] + needs[j].bytes <= plan.offsets[i];
         EXPECT_TRUE(apart || needs[i].bytes == 0 || needs[j].bytes == 0) << i << " and " << j;
       }
     }

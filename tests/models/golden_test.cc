@@ -20,14 +20,14 @@ using Json = nlohmann::json;
 
 struct GoldenCase {
   const char* name;
-  bool exact;         // quantized weights: float activations are what the golden has
-  double tolerance;   // of log-probabilities
+  bool exact;        // quantized weights: float activations are what the golden has
+  double tolerance;  // of log-probabilities
 };
 
 // With F32 weights the fixtures' own float32 noise is below 2e-5 (their README); quantized ones carry larger weights.
-constexpr GoldenCase kCases[] = {{"llama", false, 1e-4},        {"mistral", false, 1e-4},     {"qwen2", false, 1e-4},
-                                 {"qwen3", false, 1e-4},        {"llama3-rope", false, 1e-4}, {"llama-legacy", true, 2e-4},
-                                 {"llama-kquant", true, 2e-4}};
+constexpr GoldenCase kCases[] = {
+    {"llama", false, 1e-4},       {"mistral", false, 1e-4},     {"qwen2", false, 1e-4},      {"qwen3", false, 1e-4},
+    {"llama3-rope", false, 1e-4}, {"llama-legacy", true, 2e-4}, {"llama-kquant", true, 2e-4}};
 
 Json ReadGolden(const std::string& name) {
   std::ifstream file(FixturePath(name, "golden.json"));
@@ -104,7 +104,8 @@ TEST_P(GoldenTest, FastPathAgreesWithTheScalarPass) {
   size_t windows = 0, close = 0;
   for (size_t begin = 0; begin + kWindow <= tokens.size(); begin += kWindow, ++windows) {
     const std::vector<int32_t> window(tokens.begin() + begin, tokens.begin() + begin + kWindow);
-    auto reference = reference::Forward(model.source().metadata(), model.source(), window, reference::ActivationMode::kQuantized);
+    auto reference =
+        reference::Forward(model.source().metadata(), model.source(), window, reference::ActivationMode::kQuantized);
     ASSERT_TRUE(reference.ok()) << reference.status().ToString();
     const std::vector<float> logits = model.Logits(window, 64);
     ASSERT_EQ(logits.size(), reference->size());

@@ -46,7 +46,8 @@ class Collector : public LogitsConsumer {
   void Consume(size_t span, size_t, size_t count, const float* logits, size_t stride) override {
     EXPECT_LE(count, 32u);
     EXPECT_LT(span, rows.size());
-    for (size_t r = 0; r < count; ++r) rows[span].insert(rows[span].end(), logits + r * stride, logits + r * stride + vocab_);
+    for (size_t r = 0; r < count; ++r)
+      rows[span].insert(rows[span].end(), logits + r * stride, logits + r * stride + vocab_);
   }
   std::vector<std::vector<float>> rows;
 
@@ -90,7 +91,11 @@ class LoadedModel {
   std::vector<float> Step(Sequence& sequence, std::span<const int32_t> tokens, Outputs outputs = Outputs::kAll) {
     Status reserved = sequence.Reserve(sequence.length() + static_cast<int64_t>(tokens.size()));
     EXPECT_TRUE(reserved.ok()) << reserved.ToString();
-    StepSpan span{.tokens = tokens, .pages = sequence.pages(), .first_slot = sequence.length(), .positions = {}, .outputs = outputs};
+    StepSpan span{.tokens = tokens,
+                  .pages = sequence.pages(),
+                  .first_slot = sequence.length(),
+                  .positions = {},
+                  .outputs = outputs};
     Collector collector(vocab(), 1);
     Status ran = plan_->Run({&span, 1}, &collector);
     EXPECT_TRUE(ran.ok()) << ran.ToString();

@@ -19,15 +19,17 @@ struct PropertyCase {
 
 // Float and integer products, every kind of cache arithmetic.
 constexpr PropertyCase kCases[] = {
-    {"llama", CacheType::kF32, false},         {"llama", CacheType::kBF16, false},       {"qwen3", CacheType::kF16, false},
-    {"llama-legacy", CacheType::kF32, false},  {"llama-legacy", CacheType::kQ8_0, false}, {"llama-kquant", CacheType::kBF16, false},
+    {"llama", CacheType::kF32, false},         {"llama", CacheType::kBF16, false},
+    {"qwen3", CacheType::kF16, false},         {"llama-legacy", CacheType::kF32, false},
+    {"llama-legacy", CacheType::kQ8_0, false}, {"llama-kquant", CacheType::kBF16, false},
     {"llama-kquant", CacheType::kF32, true},
 };
 
 // Any ids do; a multiplicative walk visits many of the 320.
 std::vector<int32_t> Prompt(size_t count, int32_t seed = 1) {
   std::vector<int32_t> tokens;
-  for (size_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>((static_cast<size_t>(seed) * 131 + i * 71) % 320));
+  for (size_t i = 0; i < count; ++i)
+    tokens.push_back(static_cast<int32_t>((static_cast<size_t>(seed) * 131 + i * 71) % 320));
   return tokens;
 }
 
@@ -87,7 +89,10 @@ TEST_P(PropertiesTest, ABatchDoesNotChangeABit) {
   }
   std::vector<StepSpan> spans;
   for (size_t s = 0; s < prompts.size(); ++s) {
-    spans.push_back({.tokens = prompts[s], .pages = sequences[s].pages(), .first_slot = sequences[s].length(), .positions = {},
+    spans.push_back({.tokens = prompts[s],
+                     .pages = sequences[s].pages(),
+                     .first_slot = sequences[s].length(),
+                     .positions = {},
                      .outputs = s == 2 ? Outputs::kLast : Outputs::kAll});
   }
   Collector batch(model.vocab(), spans.size());
@@ -118,7 +123,8 @@ TEST_P(PropertiesTest, LongContextsDecodeToTheSameBits) {
     ends.push_back(model.Step(decoded, std::span(tokens).subspan(i, 1), Outputs::kLast));
     Sequence prefilled(&model.pages());
     for (size_t j = 0; j < length; j += 100) {
-      std::vector<float> last = model.Step(prefilled, std::span(tokens).subspan(j, std::min<size_t>(100, length - j)), Outputs::kLast);
+      std::vector<float> last =
+          model.Step(prefilled, std::span(tokens).subspan(j, std::min<size_t>(100, length - j)), Outputs::kLast);
       if (j + 100 >= length) ends.push_back(std::move(last));
     }
   }
@@ -126,7 +132,8 @@ TEST_P(PropertiesTest, LongContextsDecodeToTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, PropertiesTest, testing::ValuesIn(kCases), [](const auto& info) {
-  std::string name = std::string(info.param.fixture) + "_" + CacheTypeName(info.param.cache) + (info.param.exact ? "_exact" : "");
+  std::string name =
+      std::string(info.param.fixture) + "_" + CacheTypeName(info.param.cache) + (info.param.exact ? "_exact" : "");
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });

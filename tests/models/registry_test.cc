@@ -41,7 +41,8 @@ class MetadataOverlay : public Metadata {
   }
   Result<std::vector<int64_t>> GetInts(std::string_view key) const override {
     if (auto it = ints.find(key); it != ints.end()) return it->second;
-    if (strings.contains(key)) return Errorf(Code::kCorrupt, "%.*s is a string", static_cast<int>(key.size()), key.data());
+    if (strings.contains(key))
+      return Errorf(Code::kCorrupt, "%.*s is a string", static_cast<int>(key.size()), key.data());
     return base_.GetInts(key);
   }
   Result<std::vector<float>> GetFloats(std::string_view key) const override { return base_.GetFloats(key); }
@@ -109,8 +110,9 @@ TEST_P(RegistryTest, LoadsTheFixture) {
 }
 
 TEST_P(RegistryTest, SizesOutOfRangeAreRefusedByName) {
-  for (const char* suffix : {"block_count", "embedding_length", "feed_forward_length", "context_length", "attention.head_count",
-                             "attention.head_count_kv", "attention.key_length", "attention.value_length", "rope.dimension_count"}) {
+  for (const char* suffix :
+       {"block_count", "embedding_length", "feed_forward_length", "context_length", "attention.head_count",
+        "attention.head_count_kv", "attention.key_length", "attention.value_length", "rope.dimension_count"}) {
     for (int64_t value : {int64_t{0}, int64_t{-1}, int64_t{1} << 40, INT64_MAX}) {
       MetadataOverlay metadata(source_->metadata());
       metadata.ints[prefix_ + suffix] = {value};
@@ -123,8 +125,8 @@ TEST_P(RegistryTest, SizesOutOfRangeAreRefusedByName) {
 }
 
 TEST_P(RegistryTest, AbsentSizesAreRefusedByName) {
-  for (const char* suffix : {"block_count", "embedding_length", "feed_forward_length", "context_length", "attention.head_count",
-                             "attention.layer_norm_rms_epsilon"}) {
+  for (const char* suffix : {"block_count", "embedding_length", "feed_forward_length", "context_length",
+                             "attention.head_count", "attention.layer_norm_rms_epsilon"}) {
     MetadataOverlay metadata(source_->metadata());
     metadata.hidden = prefix_ + suffix;
     ExpectRefused(metadata, prefix_ + suffix);
@@ -204,7 +206,8 @@ TEST_P(RegistryTest, EachReshapedTensorIsNamedWithBothShapes) {
   for (const TensorInfo* tensor : source_->All()) {
     SourceOverlay source(*source_);
     source.replaced = *tensor;
-    source.replaced->shape = tensor->shape.rank() == 1 ? Shape{tensor->shape[0] + 1} : Shape{tensor->shape[0], tensor->shape[1] + 32};
+    source.replaced->shape =
+        tensor->shape.rank() == 1 ? Shape{tensor->shape[0] + 1} : Shape{tensor->shape[0], tensor->shape[1] + 32};
     const Status status = Load(source_->metadata(), source);
     EXPECT_EQ(status.code(), Code::kCorrupt) << tensor->name;
     EXPECT_THAT(std::string(status.message()), HasSubstr(tensor->name));
@@ -221,11 +224,12 @@ TEST_P(RegistryTest, UnusedTensorsAreListed) {
   EXPECT_THAT(loaded->unused_tensors, testing::ElementsAre("blk.7.attn_q.weight"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, RegistryTest, testing::Values("llama", "llama3-rope", "qwen2", "qwen3"), [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Fixtures, RegistryTest, testing::Values("llama", "llama3-rope", "qwen2", "qwen3"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace moonlit::test

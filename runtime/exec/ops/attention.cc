@@ -16,8 +16,13 @@ namespace {
 class QkvPostStage : public ExecStage {
  public:
   QkvPostStage(const Bindings& b, const FusedStage& stage)
-      : b_(b), spec_(stage.attention), place_(b.attention_places[stage.attention_index]), q_(b.values[stage.input]),
-        k_(b.values[stage.input_b]), v_(b.values[stage.input_c]), q_norm_(b.weights->vector(spec_.q_norm)),
+      : b_(b),
+        spec_(stage.attention),
+        place_(b.attention_places[stage.attention_index]),
+        q_(b.values[stage.input]),
+        k_(b.values[stage.input_b]),
+        v_(b.values[stage.input_c]),
+        q_norm_(b.weights->vector(spec_.q_norm)),
         k_norm_(b.weights->vector(spec_.k_norm)) {}
 
   size_t Begin() override { return b_.step->slot_groups().size() * spec_.kv_heads; }
@@ -41,21 +46,34 @@ class QkvPostStage : public ExecStage {
   }
 
   std::string Describe() const override {
-    return std::string("qkv_post") + (q_norm_ || k_norm_ ? " head_norms" : "") + (place_.angles ? " rope" : "") + " -> " +
-           CacheTypeName(place_.layout->key_type) + "/" + CacheTypeName(place_.layout->value_type);
+    return std::string("qkv_post") + (q_norm_ || k_norm_ ? " head_norms" : "") + (place_.angles ? " rope" : "") +
+           " -> " + CacheTypeName(place_.layout->key_type) + "/" + CacheTypeName(place_.layout->value_type);
   }
 
  private:
   void PrepareHeads(float* x, size_t heads, const float* norm, size_t row) const {
     const size_t d = spec_.key_dim;
     if (norm != nullptr) {
-      b_.norms->rms_norm_rows({.x = x, .x_stride = d, .rows = heads, .d = d, .weight = norm, .bias = nullptr,
-                               .eps = spec_.norm_eps, .out = x, .out_stride = d});
+      b_.norms->rms_norm_rows({.x = x,
+                               .x_stride = d,
+                               .rows = heads,
+                               .d = d,
+                               .weight = norm,
+                               .bias = nullptr,
+                               .eps = spec_.norm_eps,
+                               .out = x,
+                               .out_stride = d});
     }
     if (place_.angles == nullptr) return;
-    b_.rope->rotate_heads({.kind = spec_.rope.pairs == RopePairs::kHalves ? RopeKind::kHalves : RopeKind::kPairs, .x = x,
-                           .x_stride = d, .heads = heads, .head_dim = d, .rotated = spec_.rope.dims,
-                           .cosines = place_.angles->cosines(row), .sines = place_.angles->sines(row), .out = x,
+    b_.rope->rotate_heads({.kind = spec_.rope.pairs == RopePairs::kHalves ? RopeKind::kHalves : RopeKind::kPairs,
+                           .x = x,
+                           .x_stride = d,
+                           .heads = heads,
+                           .head_dim = d,
+                           .rotated = spec_.rope.dims,
+                           .cosines = place_.angles->cosines(row),
+                           .sines = place_.angles->sines(row),
+                           .out = x,
                            .out_stride = d});
   }
 
@@ -78,7 +96,10 @@ struct CallRows {
 class AttentionBase : public ExecStage {
  public:
   AttentionBase(const Bindings& b, const FusedStage& stage)
-      : b_(b), spec_(stage.attention), place_(b.attention_places[stage.attention_index]), q_(b.values[stage.input]),
+      : b_(b),
+        spec_(stage.attention),
+        place_(b.attention_places[stage.attention_index]),
+        q_(b.values[stage.input]),
         out_(b.values[stage.output]) {}
 
  protected:
@@ -173,8 +194,8 @@ class AttentionMergeStage : public AttentionBase {
       const SlotInterval visible = RowInterval(chunk, r);
       const size_t first = static_cast<size_t>(visible.first) / kAttentionSegment;
       const size_t count = static_cast<size_t>(visible.last - 1) / kAttentionSegment - first + 1;
-      const float* triples = Triples(chunk, head) + (first - chunk.first_segment) * g.SegmentFloats(chunk) +
-                             r * g.triple_floats_per_row();
+      const float* triples =
+          Triples(chunk, head) + (first - chunk.first_segment) * g.SegmentFloats(chunk) + r * g.triple_floats_per_row();
       b_.attention->merge(*place_.layout, triples, g.SegmentFloats(chunk), count, -INFINITY, OutRow(chunk, head, r));
     }
   }

@@ -14,9 +14,13 @@ constexpr size_t kLongSegments = 8;
 
 }  // namespace
 
-AttentionGeometry::AttentionGeometry(const AttentionSpec& spec, const PageLayout& layout, size_t max_rows, size_t threads,
-                                     size_t triple_floats)
-    : spec_(spec), layout_(&layout), group_(spec.heads / spec.kv_heads), threads_(threads), triple_floats_(triple_floats),
+AttentionGeometry::AttentionGeometry(const AttentionSpec& spec, const PageLayout& layout, size_t max_rows,
+                                     size_t threads, size_t triple_floats)
+    : spec_(spec),
+      layout_(&layout),
+      group_(spec.heads / spec.kv_heads),
+      threads_(threads),
+      triple_floats_(triple_floats),
       triple_floats_per_row_(AttentionTripleFloats(layout)) {
   chunk_rows_ = group_ <= kAttentionMaxRows ? kAttentionMaxRows / group_ * group_ : kAttentionMaxRows;
   // A chunk ends at chunk_rows_ rows or at the end of a span, and a span has at least `group_` rows.
@@ -24,7 +28,8 @@ AttentionGeometry::AttentionGeometry(const AttentionSpec& spec, const PageLayout
 }
 
 bool AttentionGeometry::Serves(const AttentionSpec& spec, const PageLayout& layout) const {
-  return layout_ == &layout && spec.heads == spec_.heads && spec.kv_heads == spec_.kv_heads && spec.window == spec_.window;
+  return layout_ == &layout && spec.heads == spec_.heads && spec.kv_heads == spec_.kv_heads &&
+         spec.window == spec_.window;
 }
 
 SlotInterval AttentionGeometry::Visible(int64_t slot) const {

@@ -23,17 +23,18 @@ struct SlotInterval {
 
 struct AttentionChunk {
   uint32_t span;
-  uint32_t first_row;       // token * group + g, inside the span
+  uint32_t first_row;  // token * group + g, inside the span
   uint32_t rows;
   uint32_t first_segment;
-  uint32_t segments;        // visited by any row
-  size_t first_task;        // split: of KV head 0; the chunk has kv_heads * segments tasks
-  size_t triples;           // split: floats before the chunk's in the triple buffer
+  uint32_t segments;  // visited by any row
+  size_t first_task;  // split: of KV head 0; the chunk has kv_heads * segments tasks
+  size_t triples;     // split: floats before the chunk's in the triple buffer
 };
 
 class AttentionGeometry {
  public:
-  AttentionGeometry(const AttentionSpec& spec, const PageLayout& layout, size_t max_rows, size_t threads, size_t triple_floats);
+  AttentionGeometry(const AttentionSpec& spec, const PageLayout& layout, size_t max_rows, size_t threads,
+                    size_t triple_floats);
 
   bool Serves(const AttentionSpec& spec, const PageLayout& layout) const;
   // Fills the chunk table for the step.

@@ -8,8 +8,12 @@ namespace {
 class ElementwiseStage : public ExecStage {
  public:
   ElementwiseStage(const Bindings& b, const FusedStage& stage)
-      : b_(b), is_add_(stage.kind == StageKind::kAdd), width_(b.graph->values()[stage.output].width),
-        left_(b.values[stage.input]), right_(b.values[stage.input_b]), out_(b.values[stage.output]) {}
+      : b_(b),
+        is_add_(stage.kind == StageKind::kAdd),
+        width_(b.graph->values()[stage.output].width),
+        left_(b.values[stage.input]),
+        right_(b.values[stage.input_b]),
+        out_(b.values[stage.output]) {}
 
   size_t Begin() override { return b_.step->rows(); }
 

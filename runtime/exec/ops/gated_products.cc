@@ -19,16 +19,27 @@ size_t UnitOutputs(const PackedMatrix& gate, const PackedMatrix& up, bool a8) {
 class GatedProductsStage : public ExecStage {
  public:
   GatedProductsStage(const Bindings& b, const FusedStage& stage)
-      : b_(b), exact_(b.options->exact), input_(b.inputs[stage.input]), gate_(b.weights->matrix(stage.parts[0].weight)),
-        up_(b.weights->matrix(stage.parts[1].weight)), out_(b.inputs[stage.output]), out_floats_(b.values[stage.output]),
-        a8_(out_floats_.data == nullptr), unit_(UnitOutputs(gate_, up_, a8_)) {}
+      : b_(b),
+        exact_(b.options->exact),
+        input_(b.inputs[stage.input]),
+        gate_(b.weights->matrix(stage.parts[0].weight)),
+        up_(b.weights->matrix(stage.parts[1].weight)),
+        out_(b.inputs[stage.output]),
+        out_floats_(b.values[stage.output]),
+        a8_(out_floats_.data == nullptr),
+        unit_(UnitOutputs(gate_, up_, a8_)) {}
 
   size_t Begin() override {
     const bool floats = !ReadsA8(gate_, exact_) || !ReadsA8(up_, exact_);
-    tiling_ = ChooseTiling({.rows = b_.step->rows(), .bytes_per_row = floats ? gate_.k * sizeof(float) : gate_.k, .k = gate_.k,
-                            .unit_outputs = unit_,
-                            .unit_bytes = unit_ / gate_.kernel->n_tile * gate_.tile_bytes + unit_ / up_.kernel->n_tile * up_.tile_bytes,
-                            .units = CeilDiv(gate_.n, unit_), .threads = b_.threads, .max_task_floats = kGateScratchFloats});
+    tiling_ = ChooseTiling(
+        {.rows = b_.step->rows(),
+         .bytes_per_row = floats ? gate_.k * sizeof(float) : gate_.k,
+         .k = gate_.k,
+         .unit_outputs = unit_,
+         .unit_bytes = unit_ / gate_.kernel->n_tile * gate_.tile_bytes + unit_ / up_.kernel->n_tile * up_.tile_bytes,
+         .units = CeilDiv(gate_.n, unit_),
+         .threads = b_.threads,
+         .max_task_floats = kGateScratchFloats});
     return tiling_.tasks();
   }
 
@@ -66,7 +77,8 @@ class GatedProductsStage : public ExecStage {
     return view;
   }
 
-  void Multiply(const PackedMatrix& m, size_t first_row, size_t rows, size_t first, size_t end, float* out, size_t stride) const {
+  void Multiply(const PackedMatrix& m, size_t first_row, size_t rows, size_t first, size_t end, float* out,
+                size_t stride) const {
     ProductArgs args{};
     args.k = m.k;
     args.n = m.n;

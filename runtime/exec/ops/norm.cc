@@ -26,8 +26,15 @@ void ActivateRow(const Bindings& b, const float* x, const float* norm, float eps
   const float* floats = x;
   if (norm != nullptr) {
     float* y = out.wants_floats ? out.floats.row(row) : scratch;
-    b.norms->rms_norm_rows({.x = x, .x_stride = out.width, .rows = 1, .d = out.width, .weight = norm, .bias = nullptr,
-                            .eps = eps, .out = y, .out_stride = out.width});
+    b.norms->rms_norm_rows({.x = x,
+                            .x_stride = out.width,
+                            .rows = 1,
+                            .d = out.width,
+                            .weight = norm,
+                            .bias = nullptr,
+                            .eps = eps,
+                            .out = y,
+                            .out_stride = out.width});
     floats = y;
   }
   if (out.wants_a8) b.products->quantize_a8(floats, out.width, 1, out.width, FromRow(out.a8, row));
@@ -36,7 +43,11 @@ void ActivateRow(const Bindings& b, const float* x, const float* norm, float eps
 class ActivateStage : public ExecStage {
  public:
   ActivateStage(const Bindings& b, const FusedStage& stage)
-      : b_(b), in_(b.values[stage.input]), norm_(b.weights->vector(stage.norm)), eps_(stage.eps), out_(b.inputs[stage.output]),
+      : b_(b),
+        in_(b.values[stage.input]),
+        norm_(b.weights->vector(stage.norm)),
+        eps_(stage.eps),
+        out_(b.inputs[stage.output]),
         per_task_(RowsPerTask(out_.width)) {}
 
   size_t Begin() override {
@@ -53,7 +64,8 @@ class ActivateStage : public ExecStage {
   }
 
   std::string Describe() const override {
-    return std::string("activate") + (norm_ ? " norm" : "") + (out_.wants_a8 ? " a8" : "") + (out_.wants_floats ? " f32" : "");
+    return std::string("activate") + (norm_ ? " norm" : "") + (out_.wants_a8 ? " a8" : "") +
+           (out_.wants_floats ? " f32" : "");
   }
 
  private:
@@ -68,16 +80,27 @@ class ActivateStage : public ExecStage {
 class NormStage : public ExecStage {
  public:
   NormStage(const Bindings& b, const FusedStage& stage)
-      : b_(b), width_(b.graph->values()[stage.output].width), in_(b.values[stage.input]), out_(b.values[stage.output]),
-        norm_(b.weights->vector(stage.norm)), eps_(stage.eps) {}
+      : b_(b),
+        width_(b.graph->values()[stage.output].width),
+        in_(b.values[stage.input]),
+        out_(b.values[stage.output]),
+        norm_(b.weights->vector(stage.norm)),
+        eps_(stage.eps) {}
 
   size_t Begin() override { return CeilDiv(b_.step->rows(), RowsPerTask(width_)); }
 
   void Run(size_t task, size_t) override {
     const size_t first = task * RowsPerTask(width_);
     const size_t rows = std::min(b_.step->rows() - first, RowsPerTask(width_));
-    b_.norms->rms_norm_rows({.x = in_.row(first), .x_stride = in_.stride, .rows = rows, .d = width_, .weight = norm_,
-                             .bias = nullptr, .eps = eps_, .out = out_.row(first), .out_stride = out_.stride});
+    b_.norms->rms_norm_rows({.x = in_.row(first),
+                             .x_stride = in_.stride,
+                             .rows = rows,
+                             .d = width_,
+                             .weight = norm_,
+                             .bias = nullptr,
+                             .eps = eps_,
+                             .out = out_.row(first),
+                             .out_stride = out_.stride});
   }
 
   std::string Describe() const override { return "norm"; }

@@ -58,15 +58,21 @@ class ProductRunner {
 
   std::string Describe() const {
     std::string text;
-    for (const BoundPart& part : parts_) text += DescribePart(*part.matrix, exact_) + (part.addend.data ? " + addend" : "");
+    for (const BoundPart& part : parts_)
+      text += DescribePart(*part.matrix, exact_) + (part.addend.data ? " + addend" : "");
     return text;
   }
 
  private:
   Tiling Choose(const BoundPart& part, size_t rows) const {
     const PackedMatrix& m = *part.matrix;
-    return ChooseTiling({.rows = rows, .bytes_per_row = ReadsA8(m, exact_) ? m.k : m.k * sizeof(float), .k = m.k,
-                         .unit_outputs = m.kernel->n_tile, .unit_bytes = m.tile_bytes, .units = m.tiles, .threads = b_.threads,
+    return ChooseTiling({.rows = rows,
+                         .bytes_per_row = ReadsA8(m, exact_) ? m.k : m.k * sizeof(float),
+                         .k = m.k,
+                         .unit_outputs = m.kernel->n_tile,
+                         .unit_bytes = m.tile_bytes,
+                         .units = m.tiles,
+                         .threads = b_.threads,
                          .max_task_floats = 0});
   }
 
