@@ -31,19 +31,19 @@ inline constexpr size_t kAttentionMaxRows = 64;
 
 struct AttentionArgs {
   const PageLayout* layout;
-  const uint8_t* const* pages;   // page p holds slots [p * page_tokens, (p + 1) * page_tokens); null where never visited
-  size_t part_offset;            // PagePartOffset(layout, layer, kv_head)
-  size_t rows;                   // 1 .. kAttentionMaxRows
-  const float* const* q;         // [rows] pointers to [key_dim] floats; not yet scaled
-  const int64_t* first;          // [rows] interval of visible slots; first >= last: nothing is visible, the output is 0
+  const uint8_t* const* pages;  // page p holds slots [p * page_tokens, (p + 1) * page_tokens); null where never visited
+  size_t part_offset;           // PagePartOffset(layout, layer, kv_head)
+  size_t rows;                  // 1 .. kAttentionMaxRows
+  const float* const* q;        // [rows] pointers to [key_dim] floats; not yet scaled
+  const int64_t* first;         // [rows] interval of visible slots; first >= last: nothing is visible, the output is 0
   const int64_t* last;
-  float scale;                   // multiplies q . k
-  float softcap;                 // 0: off; else score = softcap * tanh(scale * q.k / softcap)
-  const float* sinks;            // [rows] learned sink logit: joins maximum and denominator, not the numerator; null: none
-  const float* alibi_slopes;     // [rows] score += slope * (j - position[r]); null: none
-  const int64_t* position;       // [rows], only for ALiBi
-  float* const* out;             // [rows] pointers to [value_dim] floats
-  void* scratch;                 // 64-byte aligned, attention_scratch_bytes(layout)
+  float scale;                // multiplies q . k
+  float softcap;              // 0: off; else score = softcap * tanh(scale * q.k / softcap)
+  const float* sinks;         // [rows] learned sink logit: joins maximum and denominator, not the numerator; null: none
+  const float* alibi_slopes;  // [rows] score += slope * (j - position[r]); null: none
+  const int64_t* position;    // [rows], only for ALiBi
+  float* const* out;          // [rows] pointers to [value_dim] floats
+  void* scratch;              // 64-byte aligned, attention_scratch_bytes(layout)
 };
 
 // Triples of one segment: for each row max (in units of log2), sum, 14 unused, then value_dim (padded to 32) unnormalised
@@ -57,20 +57,22 @@ struct AttentionTable {
   // [rows, AttentionTripleFloats], 64-byte aligned.
   void (*attend_segment)(const AttentionArgs& args, size_t segment, float* triples);
   // Folds `count` segments for one row, ascending: triples + s * segment_stride (floats). Writes value_dim floats.
-  void (*merge)(const PageLayout& layout, const float* triples, size_t segment_stride, size_t count, float sink_or_neg_inf,
-                float* out);
+  void (*merge)(const PageLayout& layout, const float* triples, size_t segment_stride, size_t count,
+                float sink_or_neg_inf, float* out);
   // Writes `tokens` keys / values of one (layer, head) part into a page at slot `slot` of the page. All tokens lie inside one
   // 16-token group. keys: [tokens, key_dim] with stride (elements). No two tasks may write one 16-token group.
-  void (*pack_keys)(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* keys, size_t stride);
-  void (*pack_values)(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* values, size_t stride);
+  void (*pack_keys)(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* keys,
+                    size_t stride);
+  void (*pack_values)(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* values,
+                      size_t stride);
 };
 
 // REQUIRES: IsBuilt(variant).
 const AttentionTable& GetAttentionTable(Variant variant);
 
 // What the cache holds, decoded: the float64 references read these.
-void UnpackKey(const PageLayout& layout, const uint8_t* part, size_t slot, float* key);        // [key_dim]
-void UnpackValue(const PageLayout& layout, const uint8_t* part, size_t slot, float* value);    // [value_dim]
+void UnpackKey(const PageLayout& layout, const uint8_t* part, size_t slot, float* key);      // [key_dim]
+void UnpackValue(const PageLayout& layout, const uint8_t* part, size_t slot, float* value);  // [value_dim]
 
 // Writes the lowest and highest key of every dimension into the part's header (kernels/attention/page_offsets.h) for block
 // selection. REQUIRES: the page is full and nobody writes to it.

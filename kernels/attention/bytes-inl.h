@@ -12,6 +12,7 @@
 #pragma once
 
 #include "kernels/attention/values-inl.h"
+#include "kernels/simd/exp-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
@@ -64,12 +65,14 @@ HWY_INLINE void PrefetchRows(const uint8_t* lanes, size_t pitch) {
   Unroll<kRows>([&](auto s) MOONLIT_INLINE_LAMBDA { __builtin_prefetch(lanes + s * pitch, 0, 2); });
 }
 
+constexpr int32_t kRoundingShiftBits = 0x4B400000;  // of kRoundingShift
+
 // Nearest integer of |x| < 2^22, ties to even.
 HWY_INLINE int32_t RoundToInt(float x) {
-  const float shifted = x + 12582912.0f;
+  const float shifted = x + kRoundingShift;
   int32_t bits;
   memcpy(&bits, &shifted, sizeof(bits));
-  return bits - 0x4B400000;
+  return bits - kRoundingShiftBits;
 }
 
 // 32 (or fewer) floats -> bytes in +-127; returns their sum. A group with an inf or a NaN gets scale NaN and bytes 0.
@@ -200,40 +203,47 @@ void PrepareByteValues(const AttentionArgs& args, const TileView& view, const ui
   }
 }
 
-// Probabilities of one row times V's scales of d32 group b -> bytes, their scale and their start term. `place`: row in
-// block.
+// Probabilities of one row times V's scales of one d32 group -> bytes, their scale and their start term.
 HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_t low, size_t high, int zero_point,
                                       int8_t* codes, float* scale, int32_t* start) {
   const DF32 df;
+  const DI32 di32;
   const hn::Rebind<int8_t, DF32> di8;
-  const VF32 from = hn::Set(df, static_cast<float>(low));
-  const VF32 to = hn::Set(df, static_cast<float>(high));
   VF32 x[kTileVecs];
-  VF32 largest = hn::Zero(df);
-  VF32 total = hn::Zero(df);
   ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
-    const VF32 j = hn::Iota(df, static_cast<float>(v * kLanes));
-    const VF32 product = hn::Mul(hn::Load(df, p + v * kLanes), hn::Load(df, scales + v * kLanes));
-    x[v] =
-        hn::IfThenElseZero(hn::And(hn::Ge(j, from), hn::Lt(j, to)), product);  // an invisible slot's scale may be NaN
-    largest = hn::Max(largest, x[v]);
-    total = hn::Add(total, x[v]);
+    x[v] = hn::Mul(hn::Load(df, p + v * kLanes), hn::Load(df, scales + v * kLanes));
   });
-  const float sum = hn::ReduceSum(df, total);
-  const float max = hn::ReduceMax(df, largest);
-  const bool finite = sum - sum == 0.0f;
-  const bool counts = finite && max >= 1e-30f;
-  const VF32 inverse = hn::Set(df, counts ? 254.0f / max : 0.0f);
-  VI32 sum_of_codes = hn::Zero(DI32());
+  if (low != 0 || high != kTile) {  // an invisible slot's scale may be NaN
+    const VF32 from = hn::Set(df, static_cast<float>(low));
+    const VF32 to = hn::Set(df, static_cast<float>(high));
+    ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
+      const VF32 j = hn::Iota(df, static_cast<float>(v * kLanes));
+      x[v] = hn::IfThenElseZero(hn::And(hn::Ge(j, from), hn::Lt(j, to)), x[v]);
+    });
+  }
+  // Numbers >= 0 and NaN are ordered as their bits are, so the maximum by bits does not lose a NaN.
+  VI32 largest = hn::Zero(di32);
+  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { largest = hn::Max(largest, hn::BitCast(di32, hn::Abs(x[v]))); });
+  const int32_t max_bits = hn::ReduceMax(di32, largest);
+  float max;
+  memcpy(&max, &max_bits, sizeof(max));
+  const bool finite = max_bits < 0x7F800000;
+  if (!finite || max < 1e-30f) {  // NaN for the outputs, or nothing to add
+    *scale = finite ? 0.0f : max - max;
+    *start = -zero_point * 127 * static_cast<int32_t>(kTile);
+    memset(codes, 0, kTile);
+    return;
+  }
+  const VF32 inverse = hn::Set(df, 254.0f / max);
+  VI32 sum_of_codes = hn::Zero(di32);
   ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
-    const VF32 y = counts ? hn::Mul(x[v], inverse) : hn::Zero(df);
-    const VI32 code = hn::Sub(hn::NearestInt(y), hn::Set(DI32(), 127));
+    const VF32 shifted = hn::Add(hn::Mul(x[v], inverse), hn::Set(df, kRoundingShift));
+    const VI32 code = hn::Sub(hn::BitCast(di32, shifted), hn::Set(di32, kRoundingShiftBits + 127));
     sum_of_codes = hn::Add(sum_of_codes, code);
     hn::StoreU(hn::DemoteTo(di8, code), di8, codes + v * kLanes);
   });
-  *scale = finite ? max / 254.0f : sum - sum;
-  const int32_t sum_of_p = hn::ReduceSum(DI32(), sum_of_codes) + 127 * static_cast<int32_t>(kTile);
-  *start = -zero_point * sum_of_p;
+  *scale = max * (1.0f / 254.0f);
+  *start = -zero_point * (hn::ReduceSum(di32, sum_of_codes) + 127 * static_cast<int32_t>(kTile));
 }
 
 template <class Format, size_t kRows>

@@ -24,8 +24,8 @@ namespace moonlit {
 enum class CacheType : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0 };
 inline constexpr CacheType kAllCacheTypes[] = {CacheType::kF32, CacheType::kF16, CacheType::kBF16, CacheType::kQ8_0,
                                                CacheType::kQ4_0};
-const char* CacheTypeName(CacheType type);                       // "f32", "f16", "bf16", "q8_0", "q4_0"
-bool FindCacheType(const char* name, CacheType* type);           // any case
+const char* CacheTypeName(CacheType type);              // "f32", "f16", "bf16", "q8_0", "q4_0"
+bool FindCacheType(const char* name, CacheType* type);  // any case
 
 // Tile and segment of the numeric contract, in slots. Test builds make them small so that short prompts cross them.
 #ifndef MOONLIT_ATTENTION_TILE
@@ -43,8 +43,8 @@ struct PageLayout {
   uint32_t page_tokens;  // multiple of kAttentionTile
   uint32_t layers;       // layers of the group
   uint32_t kv_heads;
-  uint32_t key_dim;      // head size of K
-  uint32_t value_dim;    // head size of V
+  uint32_t key_dim;    // head size of K
+  uint32_t value_dim;  // head size of V
   CacheType key_type;
   CacheType value_type;
 
@@ -53,8 +53,8 @@ struct PageLayout {
   size_t key_scale_offset;  // quantized types
   size_t value_offset;
   size_t value_scale_offset;
-  size_t part_bytes;        // one (layer, head) part
-  size_t page_bytes;        // layers * kv_heads * part_bytes
+  size_t part_bytes;  // one (layer, head) part
+  size_t page_bytes;  // layers * kv_heads * part_bytes
 };
 
 // Computes the offsets. Returns false when a field is out of range (zero, page_tokens no multiple of kAttentionTile, head
