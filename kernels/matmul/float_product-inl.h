@@ -4,6 +4,7 @@
 // k ascending and one accumulator per output.
 #pragma once
 
+#include "kernels/matmul/halves-inl.h"
 #include "kernels/matmul/layout-inl.h"
 #include "kernels/matmul/store-inl.h"
 
@@ -26,10 +27,7 @@ struct LoadF32 {
 };
 struct LoadF16 {
   static constexpr size_t kBytes = 2;
-  static HWY_INLINE VF32 At(const uint8_t* w, size_t i) {
-    const hn::Rebind<hwy::float16_t, DF32> df16;
-    return hn::PromoteTo(DF32(), hn::LoadU(df16, reinterpret_cast<const hwy::float16_t*>(w) + i));
-  }
+  static HWY_INLINE VF32 At(const uint8_t* w, size_t i) { return LoadHalves(w + 2 * i); }
 };
 struct LoadBF16 {
   static constexpr size_t kBytes = 2;

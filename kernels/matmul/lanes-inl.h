@@ -2,6 +2,7 @@
 // Reading a packed tile's fields as vectors in lane order: what codecs are written with.
 #pragma once
 
+#include "kernels/matmul/halves-inl.h"
 #include "kernels/matmul/layout-inl.h"
 
 namespace moonlit {
@@ -15,9 +16,7 @@ HWY_INLINE VU32 Words(const uint8_t* field, size_t e, size_t v) {
 
 // Element `e` of a field of f16 numbers, as floats.
 HWY_INLINE VF32 Halves(const uint8_t* field, size_t e, size_t v) {
-  const hn::Rebind<hwy::float16_t, DF32> df16;
-  return hn::PromoteTo(DF32(),
-                       hn::LoadU(df16, reinterpret_cast<const hwy::float16_t*>(field) + e * kTile + v * kLanes));
+  return LoadHalves(field + 2 * (e * kTile + v * kLanes));
 }
 
 // Element `e` of a field of 16-bit numbers.
