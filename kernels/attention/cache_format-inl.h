@@ -18,6 +18,15 @@ namespace {
 
 HWY_INLINE VU32 LoadLanes(const uint8_t* lanes) { return hn::LoadU(DU32(), reinterpret_cast<const uint32_t*>(lanes)); }
 
+// Words are written as floats, as pairs of 16-bit numbers or as they are.
+template <class T>
+HWY_INLINE T LoadWord(const uint32_t* word) {
+  static_assert(sizeof(T) == 4);
+  T value;
+  memcpy(&value, word, sizeof(value));
+  return value;
+}
+
 struct F32Format {
   static constexpr size_t kElements = 1;
   static constexpr size_t kWords = 1;
@@ -26,9 +35,7 @@ struct F32Format {
   };
   using Words = Operand;
   static HWY_INLINE Operand Load(const uint8_t* lanes) { return {hn::BitCast(DF32(), LoadLanes(lanes))}; }
-  static HWY_INLINE Words Broadcast(const uint32_t* words) {
-    return {hn::Set(DF32(), *reinterpret_cast<const float*>(words))};
-  }
+  static HWY_INLINE Words Broadcast(const uint32_t* words) { return {hn::Set(DF32(), LoadWord<float>(words))}; }
   static HWY_INLINE VF32 Add(VF32 sum, const Operand& a, const Words& b) { return hn::MulAdd(a.v0, b.v0, sum); }
   static HWY_INLINE VF32 AddOne(VF32 sum, const uint8_t* lanes, const uint32_t* words, size_t) {
     return Add(sum, Load(lanes), Broadcast(words));
@@ -49,8 +56,7 @@ struct PairFormat {
     return {Widen::Low(u), Widen::High(u)};
   }
   static HWY_INLINE Words Broadcast(const uint32_t* words) {
-    const float* f = reinterpret_cast<const float*>(words);
-    return {hn::Set(DF32(), f[0]), hn::Set(DF32(), f[1])};
+    return {hn::Set(DF32(), LoadWord<float>(words)), hn::Set(DF32(), LoadWord<float>(words + 1))};
   }
   static HWY_INLINE VF32 Add(VF32 sum, const Operand& a, const Words& b) {
     return hn::MulAdd(a.v1, b.v1, hn::MulAdd(a.v0, b.v0, sum));
@@ -120,11 +126,11 @@ struct BF16DotFormat {
   };
   using Words = Operand;
   static HWY_INLINE Operand Load(const uint8_t* lanes) { return {LoadLanes(lanes)}; }
-  static HWY_INLINE Words Broadcast(const uint32_t* words) { return {hn::Set(DU32(), *words)}; }
+  static HWY_INLINE Words Broadcast(const uint32_t* words) { return {hn::Set(DU32(), LoadWord<uint32_t>(words))}; }
   static HWY_INLINE VF32 Add(VF32 sum, const Operand& a, const Words& b) { return DotBF16Pairs(sum, a.v0, b.v0); }
   static HWY_INLINE VF32 AddOne(VF32 sum, const uint8_t* lanes, const uint32_t* words, size_t element) {
     const VU32 one = hn::Set(DU32(), element == 0 ? 0x0000FFFFu : 0xFFFF0000u);
-    return DotBF16Pairs(sum, hn::And(LoadLanes(lanes), one), hn::And(hn::Set(DU32(), *words), one));
+    return DotBF16Pairs(sum, hn::And(LoadLanes(lanes), one), hn::And(Broadcast(words).v0, one));
   }
 };
 
