@@ -13,8 +13,8 @@
 #include "runtime/decode/engine.h"
 
 struct moonlit_model {
-  std::unique_ptr<moonlit::Engine> engine;                      // null when vocab_only
-  std::unique_ptr<const moonlit::Tokenizer> vocabulary;         // only when vocab_only
+  std::unique_ptr<moonlit::Engine> engine;               // null when vocab_only
+  std::unique_ptr<const moonlit::Tokenizer> vocabulary;  // only when vocab_only
   const moonlit::Tokenizer& tokenizer() const { return engine ? engine->tokenizer() : *vocabulary; }
 };
 

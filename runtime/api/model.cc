@@ -10,7 +10,8 @@
 
 namespace moonlit::api {
 
-static_assert(static_cast<int>(Code::kInternal) == MOONLIT_INTERNAL && static_cast<int>(Code::kExhausted) == MOONLIT_EXHAUSTED,
+static_assert(static_cast<int>(Code::kInternal) == MOONLIT_INTERNAL &&
+                  static_cast<int>(Code::kExhausted) == MOONLIT_EXHAUSTED,
               "moonlit_code repeats Code");
 
 moonlit_code Give(const Status& status, moonlit_error* error) {
@@ -86,7 +87,8 @@ void moonlit_model_options_init(moonlit_model_options* options, size_t size) {
   std::memcpy(options, &defaults, std::min(size, sizeof defaults));
 }
 
-moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options, moonlit_model** model, moonlit_error* error) {
+moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options, moonlit_model** model,
+                                moonlit_error* error) {
   return Guard(error, [&]() -> Status {
     if (path == nullptr || model == nullptr) return Status(Code::kInvalidArgument, "path and model must not be NULL");
     const moonlit_model_options complete = moonlit::api::Complete(options);
@@ -109,7 +111,8 @@ void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info
   moonlit_model_info full = {};
   full.size = info->size;
   full.n_vocab = static_cast<uint32_t>(model->tokenizer().vocab_size());
-  full.architecture = full.name = full.file_type = full.variant = full.key_type = full.value_type = full.thread_reason = "";
+  full.architecture = full.name = full.file_type = full.variant = full.key_type = full.value_type = full.thread_reason =
+      "";
   if (model->engine) {
     moonlit::Engine& engine = *model->engine;
     const moonlit::ModelFacts& facts = engine.facts();
@@ -133,8 +136,8 @@ void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info
   std::memcpy(info, &full, std::min(full.size, sizeof full));
 }
 
-moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size_t length, int flags, int32_t* ids, size_t capacity,
-                              size_t* count, moonlit_error* error) {
+moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size_t length, int flags, int32_t* ids,
+                              size_t capacity, size_t* count, moonlit_error* error) {
   return Guard(error, [&]() -> Status {
     moonlit::EncodeOptions options;
     options.add_special = (flags & MOONLIT_ADD_SPECIAL) != 0;
@@ -146,8 +149,8 @@ moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size
   });
 }
 
-moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, size_t count, int show_special, char* text,
-                                size_t capacity, size_t* length, moonlit_error* error) {
+moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, size_t count, int show_special,
+                                char* text, size_t capacity, size_t* length, moonlit_error* error) {
   return Guard(error, [&]() -> Status {
     moonlit::DecodeOptions options;
     options.show_special = show_special != 0;
@@ -158,7 +161,9 @@ moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, 
   });
 }
 
-int moonlit_token_is_end(const moonlit_model* model, int32_t id) { return model->tokenizer().IsEndOfGeneration(id) ? 1 : 0; }
+int moonlit_token_is_end(const moonlit_model* model, int32_t id) {
+  return model->tokenizer().IsEndOfGeneration(id) ? 1 : 0;
+}
 
 int32_t moonlit_token_begin(const moonlit_model* model) {
   return model->tokenizer().add_bos() ? model->tokenizer().special().bos : -1;

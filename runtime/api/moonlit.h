@@ -42,11 +42,11 @@ typedef enum moonlit_code {
   MOONLIT_CORRUPT = 3,          /* a file breaks its own format */
   MOONLIT_UNSUPPORTED = 4,      /* well formed, but nothing this build can do */
   MOONLIT_OUT_OF_MEMORY = 5,
-  MOONLIT_EXHAUSTED = 6,        /* context, cache pages or sessions are used up */
+  MOONLIT_EXHAUSTED = 6, /* context, cache pages or sessions are used up */
   MOONLIT_CANCELLED = 7,
-  MOONLIT_BUSY = 8,             /* the session is in use by another thread */
+  MOONLIT_BUSY = 8, /* the session is in use by another thread */
   MOONLIT_IO = 9,
-  MOONLIT_INTERNAL = 10         /* a bug of ours that was caught */
+  MOONLIT_INTERNAL = 10 /* a bug of ours that was caught */
 } moonlit_code;
 
 typedef struct moonlit_error {
@@ -63,17 +63,18 @@ MOONLIT_API const char* moonlit_version(void);
 /* ---- models ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct moonlit_model_options {
-  size_t size;             /* set by moonlit_model_options_init */
-  uint32_t threads;        /* 0: one a physical core, within the container's quota */
-  uint32_t n_ctx;          /* tokens a session may hold; 0: what the model was trained for, at most 4096 */
-  uint32_t max_sessions;   /* sessions that may live at once; the cache for all is reserved at load. Default 1 */
-  uint32_t chunk_tokens;   /* tokens of one prefill step; default 512 */
-  uint32_t page_tokens;    /* tokens of a cache page, a multiple of 64; default 64 */
-  const char* key_type;    /* cache: "f32", "f16", "bf16", "q8_0", "q4_0"; NULL: bf16 where the CPU multiplies it, else f16 */
+  size_t size;           /* set by moonlit_model_options_init */
+  uint32_t threads;      /* 0: one a physical core, within the container's quota */
+  uint32_t n_ctx;        /* tokens a session may hold; 0: what the model was trained for, at most 4096 */
+  uint32_t max_sessions; /* sessions that may live at once; the cache for all is reserved at load. Default 1 */
+  uint32_t chunk_tokens; /* tokens of one prefill step; default 512 */
+  uint32_t page_tokens;  /* tokens of a cache page, a multiple of 64; default 64 */
+  const char*
+      key_type; /* cache: "f32", "f16", "bf16", "q8_0", "q4_0"; NULL: bf16 where the CPU multiplies it, else f16 */
   const char* value_type;
-  const char* variant;     /* kernel variant by name; NULL: the environment's MOONLIT_VARIANT, else the best for this CPU */
-  int exact;               /* non-zero: float activations on dequantized weights, a slow reference */
-  int vocab_only;          /* non-zero: read the tokenizer alone, no weights; such a model has no sessions */
+  const char* variant; /* kernel variant by name; NULL: the environment's MOONLIT_VARIANT, else the best for this CPU */
+  int exact;           /* non-zero: float activations on dequantized weights, a slow reference */
+  int vocab_only;      /* non-zero: read the tokenizer alone, no weights; such a model has no sessions */
   /* Called while loading with bytes done and in total; return non-zero to cancel. May be NULL. */
   int (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
@@ -82,17 +83,17 @@ typedef struct moonlit_model_options {
 MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);
 
 /* `path`: a GGUF file (any part of a split one), or "poet" for the model that Moonlit carries. */
-MOONLIT_API moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options, moonlit_model** model,
-                                            moonlit_error* error);
+MOONLIT_API moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options,
+                                            moonlit_model** model, moonlit_error* error);
 MOONLIT_API void moonlit_model_free(moonlit_model* model);
 
 typedef struct moonlit_model_info {
-  size_t size;               /* set by the caller to sizeof before the call */
-  const char* architecture;  /* strings live as long as the model */
+  size_t size;              /* set by the caller to sizeof before the call */
+  const char* architecture; /* strings live as long as the model */
   const char* name;
-  const char* file_type;     /* format of most weights, "Q4_0" */
+  const char* file_type; /* format of most weights, "Q4_0" */
   const char* variant;
-  const char* key_type;      /* of the cache, after defaults */
+  const char* key_type; /* of the cache, after defaults */
   const char* value_type;
   const char* thread_reason; /* why this many threads, one sentence */
   uint64_t parameters;
@@ -111,17 +112,18 @@ MOONLIT_API void moonlit_model_get_info(const moonlit_model* model, moonlit_mode
 /* ---- tokens ---------------------------------------------------------------------------------------------------------- */
 
 enum {
-  MOONLIT_ADD_SPECIAL = 1,   /* begin/end tokens, as the file says */
-  MOONLIT_PARSE_SPECIAL = 2  /* names of control tokens in the text become those tokens */
+  MOONLIT_ADD_SPECIAL = 1,  /* begin/end tokens, as the file says */
+  MOONLIT_PARSE_SPECIAL = 2 /* names of control tokens in the text become those tokens */
 };
 
 /* Writes at most `capacity` ids to `ids` (may be NULL when capacity is 0) and the full number to *count. */
-MOONLIT_API moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size_t length, int flags, int32_t* ids,
-                                          size_t capacity, size_t* count, moonlit_error* error);
+MOONLIT_API moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size_t length, int flags,
+                                          int32_t* ids, size_t capacity, size_t* count, moonlit_error* error);
 /* Bytes of a whole sequence. Control tokens give nothing unless show_special. Writes at most `capacity` bytes, the full number to
  * *length. An id outside the vocabulary is MOONLIT_INVALID_ARGUMENT. */
-MOONLIT_API moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, size_t count, int show_special, char* text,
-                                            size_t capacity, size_t* length, moonlit_error* error);
+MOONLIT_API moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, size_t count,
+                                            int show_special, char* text, size_t capacity, size_t* length,
+                                            moonlit_error* error);
 /* Non-zero when the token ends a generation (end of text, of turn). */
 MOONLIT_API int moonlit_token_is_end(const moonlit_model* model, int32_t id);
 /* Id of the token that begins a text, -1 when the model adds none. */
@@ -139,30 +141,35 @@ MOONLIT_API moonlit_code moonlit_session_truncate(moonlit_session* session, size
  * MOONLIT_FINISH_CANCELLED). Without one running it does nothing. Any thread. */
 MOONLIT_API void moonlit_session_cancel(moonlit_session* session);
 
-typedef enum moonlit_outputs { MOONLIT_OUTPUT_NONE = 0, MOONLIT_OUTPUT_LAST = 1, MOONLIT_OUTPUT_ALL = 2 } moonlit_outputs;
+typedef enum moonlit_outputs {
+  MOONLIT_OUTPUT_NONE = 0,
+  MOONLIT_OUTPUT_LAST = 1,
+  MOONLIT_OUTPUT_ALL = 2
+} moonlit_outputs;
 
 /* Logits of one position: `position` counts from the first token of this call; logits: [n_vocab], valid during the call. */
 typedef void (*moonlit_logits_fn)(void* user, size_t position, const float* logits, size_t n_vocab);
 
 /* Appends tokens to the session and hands out the logits asked for, in order. On failure the session keeps its length. */
-MOONLIT_API moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t count, moonlit_outputs outputs,
-                                      moonlit_logits_fn consume, void* user, moonlit_error* error);
+MOONLIT_API moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t count,
+                                      moonlit_outputs outputs, moonlit_logits_fn consume, void* user,
+                                      moonlit_error* error);
 
 /* ---- generation ------------------------------------------------------------------------------------------------------ */
 
 typedef struct moonlit_generate_options {
-  size_t size;            /* set by moonlit_generate_options_init */
-  size_t max_tokens;      /* 0: until the end or until the context is full */
-  float temperature;      /* 0: the most likely token; default 0.8 */
-  int32_t top_k;          /* 0: off; default 40 */
-  float top_p;            /* 1: off; default 0.95 */
-  float min_p;            /* 0: off; default 0.05 */
-  float repeat_penalty;   /* 1: off (default) */
-  uint32_t repeat_last_n; /* tokens that the penalty looks back at; default 64 */
-  uint64_t seed;          /* the same seed gives the same tokens; default 0 */
-  const char* const* stop;  /* [stop_count] NUL-terminated strings that end the text and are not given out */
+  size_t size;             /* set by moonlit_generate_options_init */
+  size_t max_tokens;       /* 0: until the end or until the context is full */
+  float temperature;       /* 0: the most likely token; default 0.8 */
+  int32_t top_k;           /* 0: off; default 40 */
+  float top_p;             /* 1: off; default 0.95 */
+  float min_p;             /* 0: off; default 0.05 */
+  float repeat_penalty;    /* 1: off (default) */
+  uint32_t repeat_last_n;  /* tokens that the penalty looks back at; default 64 */
+  uint64_t seed;           /* the same seed gives the same tokens; default 0 */
+  const char* const* stop; /* [stop_count] NUL-terminated strings that end the text and are not given out */
   size_t stop_count;
-  int ignore_end;         /* non-zero: go on after an end token (benchmarks) */
+  int ignore_end; /* non-zero: go on after an end token (benchmarks) */
   /* Pieces of whole UTF-8 characters, as soon as they are sure; return non-zero to stop. May be NULL. */
   int (*text)(void* user, const char* piece, size_t length);
   /* Prompt tokens done, of total, after each prefill step. May be NULL. */
@@ -173,15 +180,15 @@ typedef struct moonlit_generate_options {
 MOONLIT_API void moonlit_generate_options_init(moonlit_generate_options* options, size_t size);
 
 typedef enum moonlit_finish {
-  MOONLIT_FINISH_END = 0,       /* the model ended its text */
-  MOONLIT_FINISH_STOP = 1,      /* a stop string */
-  MOONLIT_FINISH_LENGTH = 2,    /* max_tokens */
-  MOONLIT_FINISH_CONTEXT = 3,   /* the context is full */
-  MOONLIT_FINISH_CANCELLED = 4  /* the callback or moonlit_session_cancel */
+  MOONLIT_FINISH_END = 0,      /* the model ended its text */
+  MOONLIT_FINISH_STOP = 1,     /* a stop string */
+  MOONLIT_FINISH_LENGTH = 2,   /* max_tokens */
+  MOONLIT_FINISH_CONTEXT = 3,  /* the context is full */
+  MOONLIT_FINISH_CANCELLED = 4 /* the callback or moonlit_session_cancel */
 } moonlit_finish;
 
 typedef struct moonlit_generate_result {
-  size_t size;             /* set by the caller to sizeof before the call */
+  size_t size; /* set by the caller to sizeof before the call */
   moonlit_finish finish;
   size_t prompt_tokens;
   size_t generated_tokens;
@@ -200,12 +207,13 @@ MOONLIT_API moonlit_code moonlit_generate(moonlit_session* session, const int32_
 typedef struct moonlit_perplexity_result {
   size_t size;
   double perplexity;
-  double standard_error;   /* of the perplexity */
+  double standard_error; /* of the perplexity */
   size_t counted_tokens;
   size_t windows;
 } moonlit_perplexity_result;
 MOONLIT_API moonlit_code moonlit_perplexity(moonlit_session* session, const int32_t* ids, size_t count, size_t window,
-                                            int (*progress)(void* user, size_t done, size_t total, double perplexity_so_far),
+                                            int (*progress)(void* user, size_t done, size_t total,
+                                                            double perplexity_so_far),
                                             void* user, moonlit_perplexity_result* result, moonlit_error* error);
 
 #ifdef __cplusplus

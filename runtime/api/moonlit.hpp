@@ -30,8 +30,8 @@ struct Error {
 template <typename T>
 class [[nodiscard]] Expected {
  public:
-  Expected(T value) : value_(std::move(value)) {}                // NOLINT: implicit on purpose
-  Expected(Error error) : error_(std::move(error)) {}            // NOLINT
+  Expected(T value) : value_(std::move(value)) {}      // NOLINT: implicit on purpose
+  Expected(Error error) : error_(std::move(error)) {}  // NOLINT
   explicit operator bool() const { return value_.has_value(); }
   T& operator*() { return *value_; }
   T* operator->() { return &*value_; }
@@ -129,7 +129,8 @@ class Model {
     size_t count = 0;
     moonlit_error error = {};
     for (int attempt = 0; attempt < 2; ++attempt) {
-      if (moonlit_tokenize(handle_.get(), text.data(), text.size(), flags, ids.data(), ids.size(), &count, &error) != MOONLIT_OK) {
+      if (moonlit_tokenize(handle_.get(), text.data(), text.size(), flags, ids.data(), ids.size(), &count, &error) !=
+          MOONLIT_OK) {
         return MakeError(error);
       }
       const bool fits = count <= ids.size();
@@ -143,8 +144,8 @@ class Model {
     size_t length = 0;
     moonlit_error error = {};
     for (int attempt = 0; attempt < 2; ++attempt) {
-      if (moonlit_detokenize(handle_.get(), ids.data(), ids.size(), show_special ? 1 : 0, text.data(), text.size(), &length, &error) !=
-          MOONLIT_OK) {
+      if (moonlit_detokenize(handle_.get(), ids.data(), ids.size(), show_special ? 1 : 0, text.data(), text.size(),
+                             &length, &error) != MOONLIT_OK) {
         return MakeError(error);
       }
       const bool fits = length <= text.size();

@@ -13,9 +13,11 @@ namespace {
 
 class CallConsumer final : public LogitsConsumer {
  public:
-  CallConsumer(moonlit_logits_fn consume, void* user, size_t n_vocab) : consume_(consume), user_(user), n_vocab_(n_vocab) {}
+  CallConsumer(moonlit_logits_fn consume, void* user, size_t n_vocab)
+      : consume_(consume), user_(user), n_vocab_(n_vocab) {}
   void Consume(size_t, size_t first_token, size_t rows, const float* logits, size_t stride) override {
-    for (size_t r = 0; consume_ != nullptr && r < rows; ++r) consume_(user_, first_token + r, logits + r * stride, n_vocab_);
+    for (size_t r = 0; consume_ != nullptr && r < rows; ++r)
+      consume_(user_, first_token + r, logits + r * stride, n_vocab_);
   }
 
  private:
@@ -42,7 +44,9 @@ GenerateOptions ToGenerateOptions(const moonlit_generate_options& from, const st
   for (size_t i = 0; i < from.stop_count; ++i) to.stop.emplace_back(from.stop[i]);
   to.ignore_end = from.ignore_end != 0;
   if (from.text != nullptr) {
-    to.text = [text = from.text, user = from.user](std::string_view piece) { return text(user, piece.data(), piece.size()) == 0; };
+    to.text = [text = from.text, user = from.user](std::string_view piece) {
+      return text(user, piece.data(), piece.size()) == 0;
+    };
   }
   if (from.prefill_progress != nullptr) {
     to.prefill_progress = [progress = from.prefill_progress, user = from.user](size_t done, size_t total) {
@@ -63,12 +67,14 @@ moonlit_generate_options Complete(const moonlit_generate_options* options) {
   return complete;
 }
 
-static_assert(static_cast<int>(Finish::kEnd) == MOONLIT_FINISH_END && static_cast<int>(Finish::kStop) == MOONLIT_FINISH_STOP &&
+static_assert(static_cast<int>(Finish::kEnd) == MOONLIT_FINISH_END &&
+                  static_cast<int>(Finish::kStop) == MOONLIT_FINISH_STOP &&
                   static_cast<int>(Finish::kLength) == MOONLIT_FINISH_LENGTH &&
                   static_cast<int>(Finish::kContext) == MOONLIT_FINISH_CONTEXT &&
                   static_cast<int>(Finish::kCancelled) == MOONLIT_FINISH_CANCELLED,
               "moonlit_finish repeats Finish");
-static_assert(static_cast<int>(Outputs::kNone) == MOONLIT_OUTPUT_NONE && static_cast<int>(Outputs::kLast) == MOONLIT_OUTPUT_LAST &&
+static_assert(static_cast<int>(Outputs::kNone) == MOONLIT_OUTPUT_NONE &&
+                  static_cast<int>(Outputs::kLast) == MOONLIT_OUTPUT_LAST &&
                   static_cast<int>(Outputs::kAll) == MOONLIT_OUTPUT_ALL,
               "moonlit_outputs repeats Outputs");
 
@@ -84,7 +90,8 @@ extern "C" {
 
 moonlit_code moonlit_session_new(moonlit_model* model, moonlit_session** session, moonlit_error* error) {
   return Guard(error, [&]() -> Status {
-    if (!model->engine) return Status(Code::kInvalidArgument, "the model was loaded with vocab_only: it has no sessions");
+    if (!model->engine)
+      return Status(Code::kInvalidArgument, "the model was loaded with vocab_only: it has no sessions");
     auto handle = std::make_unique<moonlit_session>();
     handle->model = model;
     MOONLIT_ASSIGN_OR_RETURN(handle->session, model->engine->NewSession());
@@ -95,7 +102,9 @@ moonlit_code moonlit_session_new(moonlit_model* model, moonlit_session** session
 
 void moonlit_session_free(moonlit_session* session) { delete session; }
 
-size_t moonlit_session_length(const moonlit_session* session) { return static_cast<size_t>(session->session->length()); }
+size_t moonlit_session_length(const moonlit_session* session) {
+  return static_cast<size_t>(session->session->length());
+}
 
 moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, moonlit_error* error) {
   return Guard(error, [&]() -> Status {
@@ -109,14 +118,15 @@ moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, m
 
 void moonlit_session_cancel(moonlit_session* session) { session->cancel.store(true); }
 
-moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t count, moonlit_outputs outputs, moonlit_logits_fn consume,
-                          void* user, moonlit_error* error) {
+moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t count, moonlit_outputs outputs,
+                          moonlit_logits_fn consume, void* user, moonlit_error* error) {
   return Guard(error, [&]() -> Status {
     if (count == 0) return Status();
     session->cancel.store(false);
     moonlit::Engine& engine = *session->model->engine;
     moonlit::api::CallConsumer consumer(consume, user, engine.facts().n_vocab);
-    return engine.Prefill(*session->session, {ids, count}, static_cast<moonlit::Outputs>(outputs), &consumer, &session->cancel);
+    return engine.Prefill(*session->session, {ids, count}, static_cast<moonlit::Outputs>(outputs), &consumer,
+                          &session->cancel);
   });
 }
 
@@ -134,14 +144,16 @@ void moonlit_generate_options_init(moonlit_generate_options* options, size_t siz
 }
 
 moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, size_t prompt_count,
-                              const moonlit_generate_options* options, moonlit_generate_result* result, moonlit_error* error) {
+                              const moonlit_generate_options* options, moonlit_generate_result* result,
+                              moonlit_error* error) {
   return Guard(error, [&]() -> Status {
     const moonlit_generate_options complete = moonlit::api::Complete(options);
     session->cancel.store(false);
-    MOONLIT_ASSIGN_OR_RETURN(moonlit::Sampler sampler, moonlit::Sampler::Create(moonlit::api::ToSamplerOptions(complete)));
+    MOONLIT_ASSIGN_OR_RETURN(moonlit::Sampler sampler,
+                             moonlit::Sampler::Create(moonlit::api::ToSamplerOptions(complete)));
     MOONLIT_ASSIGN_OR_RETURN(const moonlit::GenerateResult done,
-                             moonlit::Generate(*session->model->engine, *session->session, {prompt, prompt_count}, sampler,
-                                               moonlit::api::ToGenerateOptions(complete, &session->cancel)));
+                             moonlit::Generate(*session->model->engine, *session->session, {prompt, prompt_count},
+                                               sampler, moonlit::api::ToGenerateOptions(complete, &session->cancel)));
     if (result != nullptr) {
       moonlit_generate_result full = {};
       full.size = result->size;
@@ -157,18 +169,21 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
 }
 
 moonlit_code moonlit_perplexity(moonlit_session* session, const int32_t* ids, size_t count, size_t window,
-                                int (*progress)(void* user, size_t done, size_t total, double perplexity_so_far), void* user,
-                                moonlit_perplexity_result* result, moonlit_error* error) {
+                                int (*progress)(void* user, size_t done, size_t total, double perplexity_so_far),
+                                void* user, moonlit_perplexity_result* result, moonlit_error* error) {
   return Guard(error, [&]() -> Status {
     moonlit::PerplexityOptions options;
     session->cancel.store(false);
     options.window = window;
     options.cancel = &session->cancel;
     if (progress != nullptr) {
-      options.progress = [progress, user](size_t done, size_t total, double so_far) { return progress(user, done, total, so_far) == 0; };
+      options.progress = [progress, user](size_t done, size_t total, double so_far) {
+        return progress(user, done, total, so_far) == 0;
+      };
     }
-    MOONLIT_ASSIGN_OR_RETURN(const moonlit::PerplexityResult done,
-                             moonlit::MeasurePerplexity(*session->model->engine, *session->session, {ids, count}, options));
+    MOONLIT_ASSIGN_OR_RETURN(
+        const moonlit::PerplexityResult done,
+        moonlit::MeasurePerplexity(*session->model->engine, *session->session, {ids, count}, options));
     moonlit_perplexity_result full = {};
     full.size = result->size;
     full.perplexity = done.perplexity;

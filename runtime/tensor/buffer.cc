@@ -17,7 +17,8 @@ constexpr size_t kHugePage = size_t{2} << 20;
 Result<Buffer> Buffer::Allocate(size_t bytes, const char* what) {
   Buffer buffer;
   if (bytes == 0) return buffer;
-  const Status out_of_memory = Errorf(Code::kOutOfMemory, "%s needs %zu bytes, which the system does not give", what, bytes);
+  const Status out_of_memory =
+      Errorf(Code::kOutOfMemory, "%s needs %zu bytes, which the system does not give", what, bytes);
   if (bytes > SIZE_MAX / 2) return out_of_memory;
   if (bytes < kHugePage) {
     void* memory = std::aligned_alloc(kAlignment, RoundUp(bytes, kAlignment));

@@ -133,7 +133,8 @@ TEST(Cli, LogitsMatchTheGolden) {
   const auto& input = golden["inputs"][1];
   std::string list;
   for (const auto& id : input["tokens"]) list += (list.empty() ? "" : ",") + std::to_string(id.get<int>());
-  const Outcome run = RunMoonlit({"logits", "-m", kGolden + "llama/model.gguf", "--ids", list, "--greedy", "24", "--json"});
+  const Outcome run =
+      RunMoonlit({"logits", "-m", kGolden + "llama/model.gguf", "--ids", list, "--greedy", "24", "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const auto ours = nlohmann::json::parse(run.out);
   EXPECT_EQ(ours["argmax"], input["argmax"]);
@@ -150,7 +151,8 @@ TEST(Cli, LogitsMatchTheGolden) {
 
 // Perplexities of llama.cpp on the same files (models/poet/README.md), within half a percent.
 TEST(Cli, PoetPerplexity) {
-  const Outcome run = RunMoonlit({"perplexity", "-m", "poet", "-f", MOONLIT_SOURCE_DIR "/tests/data/poet_eval.txt", "-c", "256"});
+  const Outcome run =
+      RunMoonlit({"perplexity", "-m", "poet", "-f", MOONLIT_SOURCE_DIR "/tests/data/poet_eval.txt", "-c", "256"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   double value = 0;
   ASSERT_EQ(std::sscanf(run.out.c_str(), "perplexity %lf", &value), 1) << run.out;
@@ -158,7 +160,8 @@ TEST(Cli, PoetPerplexity) {
 }
 
 TEST(Cli, BenchSpeaksLlamaBench) {
-  const Outcome run = RunMoonlit({"bench", "-m", "poet", "-p", "16", "-n", "4", "-d", "0,8", "-r", "2", "-o", "json", "-fa", "1", "-ub", "8"});
+  const Outcome run = RunMoonlit(
+      {"bench", "-m", "poet", "-p", "16", "-n", "4", "-d", "0,8", "-r", "2", "-o", "json", "-fa", "1", "-ub", "8"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const auto rows = nlohmann::json::parse(run.out);
   ASSERT_EQ(rows.size(), 4u);
@@ -166,7 +169,8 @@ TEST(Cli, BenchSpeaksLlamaBench) {
   for (const auto& row : rows) {
     EXPECT_GT(row["avg_ts"].get<double>(), 0);
     EXPECT_EQ(row["samples_ts"].size(), 2u);
-    for (const char* key : {"n_threads", "type_k", "type_v", "n_batch", "n_ubatch", "model_size", "stddev_ts", "avg_ns", "test_time"}) {
+    for (const char* key :
+         {"n_threads", "type_k", "type_v", "n_batch", "n_ubatch", "model_size", "stddev_ts", "avg_ns", "test_time"}) {
       EXPECT_TRUE(row.contains(key)) << key;
     }
     ++tests[std::to_string(row["n_prompt"].get<int>()) + "," + std::to_string(row["n_gen"].get<int>()) + "," +
@@ -184,7 +188,8 @@ TEST(Cli, InspectAndDoctor) {
   EXPECT_THAT(inspect.out, HasSubstr("token_embd.weight"));
   const Outcome doctor = RunMoonlit({"doctor"});
   EXPECT_EQ(doctor.exit_code, 0) << doctor.err;
-  for (const char* word : {"cpu", "features", "variant", "threads", "highway"}) EXPECT_THAT(doctor.out, HasSubstr(word));
+  for (const char* word : {"cpu", "features", "variant", "threads", "highway"})
+    EXPECT_THAT(doctor.out, HasSubstr(word));
 }
 
 }  // namespace

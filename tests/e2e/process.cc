@@ -35,7 +35,8 @@ std::vector<std::string> CommandLine(const std::vector<std::string>& arguments) 
   return words;
 }
 
-[[noreturn]] void Exec(const std::vector<std::string>& words, const RunOptions& options, const Pipe& in, const Pipe& out, const Pipe& err) {
+[[noreturn]] void Exec(const std::vector<std::string>& words, const RunOptions& options, const Pipe& in,
+                       const Pipe& out, const Pipe& err) {
   dup2(in.read_end, STDIN_FILENO);
   dup2(out.write_end, STDOUT_FILENO);
   dup2(err.write_end, STDERR_FILENO);

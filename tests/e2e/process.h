@@ -8,13 +8,13 @@
 namespace moonlit::test {
 
 struct Outcome {
-  int exit_code = -1;      // 128 + signal when a signal ended it
+  int exit_code = -1;  // 128 + signal when a signal ended it
   std::string out, err;
 };
 
 struct RunOptions {
-  std::string input;                           // standard input
-  std::vector<std::string> environment;        // "NAME=value" added to ours
+  std::string input;                     // standard input
+  std::vector<std::string> environment;  // "NAME=value" added to ours
   // SIGINT is sent once, when the first byte has come on stdout.
   bool interrupt_after_first_output = false;
 };

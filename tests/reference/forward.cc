@@ -12,15 +12,15 @@ using Vector = std::vector<double>;
 
 struct Matrix {
   size_t rows = 0, columns = 0;
-  bool quantized = false;      // multiplied with A8 activations by the fast path
-  std::vector<float> values;   // [rows, columns]
+  bool quantized = false;     // multiplied with A8 activations by the fast path
+  std::vector<float> values;  // [rows, columns]
 };
 
 struct Config {
   std::string arch;
   size_t layers, d, heads, kv_heads, head_dim, rotated;
   double eps, rope_base, rope_scale;
-  bool rope_halves;            // pairs (i, i + rotated / 2); otherwise neighbours (2i, 2i + 1)
+  bool rope_halves;  // pairs (i, i + rotated / 2); otherwise neighbours (2i, 2i + 1)
 };
 
 Result<Matrix> ReadMatrix(const WeightSource& source, const std::string& name) {
@@ -249,8 +249,8 @@ class Model {
 
 }  // namespace
 
-Result<std::vector<double>> Forward(const Metadata& metadata, const WeightSource& source, const std::vector<int32_t>& tokens,
-                                    ActivationMode mode) {
+Result<std::vector<double>> Forward(const Metadata& metadata, const WeightSource& source,
+                                    const std::vector<int32_t>& tokens, ActivationMode mode) {
   Model model(metadata, source);
   MOONLIT_RETURN_IF_ERROR(model.ReadConfig());
   return model.Run(tokens, mode);

@@ -20,7 +20,7 @@ enum class ActivationMode {
 };
 
 // Logits of every position: [tokens, vocab], row-major.
-Result<std::vector<double>> Forward(const Metadata& metadata, const WeightSource& source, const std::vector<int32_t>& tokens,
-                                    ActivationMode mode);
+Result<std::vector<double>> Forward(const Metadata& metadata, const WeightSource& source,
+                                    const std::vector<int32_t>& tokens, ActivationMode mode);
 
 }  // namespace moonlit::reference

@@ -26,10 +26,18 @@ class Bench : public Command {
  public:
   void DeclareFlags(CLI::App& app) override {
     app.add_option("-m,--model", models_, "GGUF files, or poet")->delimiter(',')->capture_default_str();
-    app.add_option("-t,--threads", threads_, "Threads; 0: the default of this machine")->delimiter(',')->capture_default_str();
-    app.add_option("-p,--n-prompt", prompts_, "Prompt tokens of prefill tests; 0: none")->delimiter(',')->capture_default_str();
-    app.add_option("-n,--n-gen", gens_, "Generated tokens of decode tests; 0: none")->delimiter(',')->capture_default_str();
-    app.add_option("-d,--n-depth", depths_, "Tokens in the cache before the measured part")->delimiter(',')->capture_default_str();
+    app.add_option("-t,--threads", threads_, "Threads; 0: the default of this machine")
+        ->delimiter(',')
+        ->capture_default_str();
+    app.add_option("-p,--n-prompt", prompts_, "Prompt tokens of prefill tests; 0: none")
+        ->delimiter(',')
+        ->capture_default_str();
+    app.add_option("-n,--n-gen", gens_, "Generated tokens of decode tests; 0: none")
+        ->delimiter(',')
+        ->capture_default_str();
+    app.add_option("-d,--n-depth", depths_, "Tokens in the cache before the measured part")
+        ->delimiter(',')
+        ->capture_default_str();
     app.add_option("-r,--repetitions", repetitions_, "Measured repetitions after one warm-up")
         ->capture_default_str()
         ->check(CLI::Range(1, 1000));
@@ -38,7 +46,9 @@ class Bench : public Command {
     app.add_option("--ctk,--cache-type-k", key_types_, "Types of cached keys (-ctk)")->delimiter(',');
     app.add_option("--ctv,--cache-type-v", value_types_, "Types of cached values (-ctv)")->delimiter(',');
     app.add_option("--fa,--flash-attn", flash_, "Accepted for compatibility: attention is always fused (-fa)");
-    app.add_option("-o,--output", format_, "md, json or csv")->capture_default_str()->check(CLI::IsMember({"md", "json", "csv"}));
+    app.add_option("-o,--output", format_, "md, json or csv")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"md", "json", "csv"}));
     app.add_flag("--no-warmup", no_warmup_, "Skip the warm-up");
   }
 
@@ -133,7 +143,8 @@ class Bench : public Command {
   api::Error Measure(const api::Model& model, api::Session& session, const Test& test, BenchRow* row) const {
     const uint32_t n_vocab = model.info().n_vocab;
     if (auto error = session.Truncate(0); error.code != MOONLIT_OK) return error;
-    if (auto error = session.Eval(RandomIds(test.n_depth, n_vocab), MOONLIT_OUTPUT_NONE, {}); error.code != MOONLIT_OK) return error;
+    if (auto error = session.Eval(RandomIds(test.n_depth, n_vocab), MOONLIT_OUTPUT_NONE, {}); error.code != MOONLIT_OK)
+      return error;
     const std::vector<int32_t> ids = RandomIds(test.n_prompt + test.n_gen, n_vocab);
     for (int repetition = no_warmup_ ? 0 : -1; repetition < repetitions_; ++repetition) {
       if (auto error = session.Truncate(test.n_depth); error.code != MOONLIT_OK) return error;

@@ -79,8 +79,9 @@ void PrintMarkdown(const std::vector<BenchRow>& rows) {
   for (const BenchRow& row : rows) {
     const Statistics rate = Summarize(Rates(row));
     std::printf("| %s | %.2f MiB | %.2f M | %s | %u | %s/%s | %s | %.2f ± %.2f |\n", row.model_type.c_str(),
-                static_cast<double>(row.model_size) / 1048576.0, static_cast<double>(row.model_n_params) / 1e6, row.variant.c_str(),
-                row.n_threads, row.type_k.c_str(), row.type_v.c_str(), TestName(row).c_str(), rate.mean, rate.deviation);
+                static_cast<double>(row.model_size) / 1048576.0, static_cast<double>(row.model_n_params) / 1e6,
+                row.variant.c_str(), row.n_threads, row.type_k.c_str(), row.type_v.c_str(), TestName(row).c_str(),
+                rate.mean, rate.deviation);
   }
 }
 

@@ -9,9 +9,9 @@ namespace moonlit::cli {
 
 // Exit codes of every command.
 inline constexpr int kOk = 0;
-inline constexpr int kFailed = 1;          // it ran and did not succeed
-inline constexpr int kUsage = 2;           // bad flags, or a model that is not supported
-inline constexpr int kInterrupted = 130;   // Ctrl-C
+inline constexpr int kFailed = 1;         // it ran and did not succeed
+inline constexpr int kUsage = 2;          // bad flags, or a model that is not supported
+inline constexpr int kInterrupted = 130;  // Ctrl-C
 
 class Command {
  public:

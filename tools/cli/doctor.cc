@@ -24,8 +24,16 @@ struct FeatureName {
   const char* name;
 };
 constexpr FeatureName kFeatureNames[] = {
-    {kSse41, "sse4.1"},          {kAvx2, "avx2"},       {kAvxVnni, "avx-vnni"}, {kAvx512, "avx512"}, {kAvx512Vnni, "avx512-vnni"},
-    {kAvx512Bf16, "avx512-bf16"}, {kNeon, "neon"},       {kDotprod, "dotprod"},  {kI8mm, "i8mm"},     {kBf16, "bf16"},
+    {kSse41, "sse4.1"},
+    {kAvx2, "avx2"},
+    {kAvxVnni, "avx-vnni"},
+    {kAvx512, "avx512"},
+    {kAvx512Vnni, "avx512-vnni"},
+    {kAvx512Bf16, "avx512-bf16"},
+    {kNeon, "neon"},
+    {kDotprod, "dotprod"},
+    {kI8mm, "i8mm"},
+    {kBf16, "bf16"},
 };
 
 std::string FeatureNames(FeatureMask mask) {
@@ -40,7 +48,8 @@ std::string FeatureNames(FeatureMask mask) {
 std::string CpuName() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
-    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos) return line.substr(line.find(": ") + 2);
+    if (line.rfind("model name", 0) == 0 && line.find(": ") != std::string::npos)
+      return line.substr(line.find(": ") + 2);
   }
   std::ifstream board("/proc/device-tree/model");
   std::string name;
@@ -50,7 +59,9 @@ std::string CpuName() {
 
 class Doctor : public Command {
  public:
-  void DeclareFlags(CLI::App& app) override { app.add_flag("--kernels", kernels_, "Also list the chosen product kernel of every format"); }
+  void DeclareFlags(CLI::App& app) override {
+    app.add_flag("--kernels", kernels_, "Also list the chosen product kernel of every format");
+  }
 
   int Run() override {
     utsname system = {};

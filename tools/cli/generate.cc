@@ -32,15 +32,20 @@ class Generate : public Command {
     app.add_option("-n,--n-predict", n_, "Tokens to generate at most; -1: until the model ends or the context is full")
         ->capture_default_str()
         ->check(CLI::Range(-1, 1 << 30));
-    app.add_option("--temp", options_.temperature, "Temperature; 0: always the most likely token")->capture_default_str();
-    app.add_option("--top-k", options_.top_k, "Keep the K most likely tokens; 0: all")->capture_default_str();
-    app.add_option("--top-p", options_.top_p, "Keep the most likely tokens up to this probability; 1: all")->capture_default_str();
-    app.add_option("--min-p", options_.min_p, "Keep tokens with at least this share of the best one's probability; 0: all")
+    app.add_option("--temp", options_.temperature, "Temperature; 0: always the most likely token")
         ->capture_default_str();
-    app.add_option("--repeat-penalty", options_.repeat_penalty, "Penalty for tokens seen lately; 1: off")->capture_default_str();
+    app.add_option("--top-k", options_.top_k, "Keep the K most likely tokens; 0: all")->capture_default_str();
+    app.add_option("--top-p", options_.top_p, "Keep the most likely tokens up to this probability; 1: all")
+        ->capture_default_str();
+    app.add_option("--min-p", options_.min_p,
+                   "Keep tokens with at least this share of the best one's probability; 0: all")
+        ->capture_default_str();
+    app.add_option("--repeat-penalty", options_.repeat_penalty, "Penalty for tokens seen lately; 1: off")
+        ->capture_default_str();
     app.add_option("--repeat-last-n", options_.repeat_last_n, "How far the penalty looks back")->capture_default_str();
     seed_option_ = app.add_option("--seed", options_.seed, "Seed of the sampling (default: the clock)");
-    app.add_option("-s,--stop,-r,--reverse-prompt", stop_, "Text that ends the generation and is not printed; may be repeated");
+    app.add_option("-s,--stop,-r,--reverse-prompt", stop_,
+                   "Text that ends the generation and is not printed; may be repeated");
     app.add_flag("--ignore-eos", ignore_end_, "Go on after an end token");
     app.add_flag("--echo", echo_, "Print the prompt before its continuation");
     app.add_flag("--quiet,-q", quiet_, "No timings at the end");
@@ -101,7 +106,8 @@ class Generate : public Command {
                  "\nprefill %zu tokens in %.1f ms (%.1f tokens/s), decode %zu tokens in %.1f ms (%.1f tokens/s); %s; "
                  "%s, %u threads\n",
                  r.prompt_tokens, 1e3 * r.prefill_seconds, rate(r.prompt_tokens, r.prefill_seconds), r.generated_tokens,
-                 1e3 * r.decode_seconds, rate(r.generated_tokens, r.decode_seconds), kFinish[r.finish], info.variant, info.threads);
+                 1e3 * r.decode_seconds, rate(r.generated_tokens, r.decode_seconds), kFinish[r.finish], info.variant,
+                 info.threads);
   }
 
   ModelFlags model_;

@@ -34,11 +34,13 @@ class Inspect : public Command {
       return kFailed;
     }
     const GgufFile& file = opened.value();
-    std::printf("file       %s\nformat     GGUF v%u, %" PRIu64 " bytes, alignment %" PRIu64 ", tensor data at %" PRIu64 "\n",
+    std::printf("file       %s\nformat     GGUF v%u, %" PRIu64 " bytes, alignment %" PRIu64 ", tensor data at %" PRIu64
+                "\n",
                 file.path().c_str(), file.version(), file.file_bytes(), file.alignment(), file.data_offset());
     std::printf("\nmetadata   %zu keys\n", file.values().size());
     for (const GgufValue& value : file.values()) {
-      std::printf("  %-48.*s %s\n", static_cast<int>(value.key.size()), value.key.data(), file.Describe(value, elements_).c_str());
+      std::printf("  %-48.*s %s\n", static_cast<int>(value.key.size()), value.key.data(),
+                  file.Describe(value, elements_).c_str());
     }
     PrintTensors(file);
     return kOk;

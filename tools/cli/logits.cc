@@ -31,7 +31,8 @@ class Logits : public Command {
     model_.Declare(app, true);
     app.add_option("--ids", ids_, "Token ids separated by commas, taken as they are");
     app.add_option("-p,--prompt", prompt_, "Text to tokenize instead, with special tokens as the file says");
-    app.add_option("--greedy", greedy_, "Also continue greedily by N tokens (end tokens don't stop it)")->check(CLI::Range(0, 1 << 20));
+    app.add_option("--greedy", greedy_, "Also continue greedily by N tokens (end tokens don't stop it)")
+        ->check(CLI::Range(0, 1 << 20));
     app.add_flag("--json", "JSON output (the only one there is)");
   }
 
@@ -78,8 +79,12 @@ class Logits : public Command {
         next_ = static_cast<int32_t>(best);
       }
     });
-    out_ = {{"tokens", ids},          {"argmax", argmax},          {"argmax_gap", gap}, {"logsumexp", logsumexp},
-            {"next_token_logit", next_logit}, {"last_logits", last}};
+    out_ = {{"tokens", ids},
+            {"argmax", argmax},
+            {"argmax_gap", gap},
+            {"logsumexp", logsumexp},
+            {"next_token_logit", next_logit},
+            {"last_logits", last}};
     return error;
   }
 

@@ -33,9 +33,10 @@ std::vector<std::string> SpellOut(int argc, char** argv) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Moonlit: small language models on ordinary CPUs.\n"
-               "  moonlit generate -m model.gguf -p \"Once upon a time\"\n"
-               "  moonlit generate -p 床前明月 --temp 0          (the verse model that Moonlit carries)");
+  CLI::App app(
+      "Moonlit: small language models on ordinary CPUs.\n"
+      "  moonlit generate -m model.gguf -p \"Once upon a time\"\n"
+      "  moonlit generate -p 床前明月 --temp 0          (the verse model that Moonlit carries)");
   app.name("moonlit");
   app.set_version_flag("--version", std::string("moonlit ") + moonlit_version());
   app.require_subcommand(1);

@@ -25,9 +25,13 @@ void ModelFlags::Declare(CLI::App& app, bool runs) {
   app.add_option("-t,--threads", threads, "Threads; 0: one a physical core, within the container's quota")
       ->capture_default_str()
       ->check(CLI::Range(0u, 1024u));
-  app.add_option("-c,--ctx-size", n_ctx, "Context in tokens; 0: what the model was trained for, at most 4096")->capture_default_str();
-  app.add_option("--ub,--ubatch-size", chunk_tokens, "Tokens of one prefill step")->capture_default_str()->check(CLI::Range(1u, 65536u));
-  app.add_option("--ctk,--cache-type-k", key_type, "Type of cached keys: f32, f16, bf16, q8_0, q4_0 (default: best for the CPU)");
+  app.add_option("-c,--ctx-size", n_ctx, "Context in tokens; 0: what the model was trained for, at most 4096")
+      ->capture_default_str();
+  app.add_option("--ub,--ubatch-size", chunk_tokens, "Tokens of one prefill step")
+      ->capture_default_str()
+      ->check(CLI::Range(1u, 65536u));
+  app.add_option("--ctk,--cache-type-k", key_type,
+                 "Type of cached keys: f32, f16, bf16, q8_0, q4_0 (default: best for the CPU)");
   app.add_option("--ctv,--cache-type-v", value_type, "Type of cached values");
   app.add_option("--page-tokens", page_tokens, "Tokens of a cache page, a multiple of 64")->capture_default_str();
   app.add_flag("--exact", exact, "Float activations on dequantized weights: slow, the reference path");
@@ -70,7 +74,8 @@ std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code) {
 
 void TextFlags::Declare(CLI::App& app) {
   prompt_option = app.add_option("-p,--prompt", prompt, "Text");
-  app.add_option("-f,--file", file, "File with the text; - for standard input (also taken when neither -p nor -f is given)")
+  app.add_option("-f,--file", file,
+                 "File with the text; - for standard input (also taken when neither -p nor -f is given)")
       ->excludes(prompt_option);
 }
 
@@ -117,7 +122,8 @@ bool ParseIds(const std::string& list, std::vector<int32_t>* ids) {
   return true;
 }
 
-ProgressLine::ProgressLine(const char* what) : what_(what), terminal_(isatty(STDERR_FILENO) != 0), started_(NowSeconds()) {}
+ProgressLine::ProgressLine(const char* what)
+    : what_(what), terminal_(isatty(STDERR_FILENO) != 0), started_(NowSeconds()) {}
 
 void ProgressLine::Update(uint64_t done, uint64_t total) {
   if (!terminal_ || total == 0) return;

@@ -16,7 +16,7 @@ struct ModelFlags {
   uint32_t n_ctx = 0;
   uint32_t chunk_tokens = 512;
   uint32_t page_tokens = 64;
-  std::string key_type;     // empty: the default for the CPU
+  std::string key_type;  // empty: the default for the CPU
   std::string value_type;
   bool exact = false;
   bool vocab_only = false;

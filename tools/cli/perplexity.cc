@@ -35,8 +35,8 @@ class Perplexity : public Command {
       static_cast<ProgressLine*>(user)->Update(done, total);
       return 0;
     };
-    if (moonlit_perplexity(session->handle(), ids->data(), ids->size(), window == 0 ? model->info().n_ctx : window, progress, &line,
-                           &result, &error) != MOONLIT_OK) {
+    if (moonlit_perplexity(session->handle(), ids->data(), ids->size(), window == 0 ? model->info().n_ctx : window,
+                           progress, &line, &result, &error) != MOONLIT_OK) {
       return Report(api::MakeError(error));
     }
     std::printf("perplexity %.4f +/- %.4f over %zu tokens in %zu windows\n", result.perplexity, result.standard_error,

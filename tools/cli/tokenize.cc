@@ -64,7 +64,8 @@ class Detokenize : public Command {
     if (!model) return code;
     auto text = model->Detokenize(ids, special_);
     if (!text) return Report(text.error());
-    return std::fwrite(text->data(), 1, text->size(), stdout) == text->size() && std::fflush(stdout) == 0 ? kOk : kFailed;
+    return std::fwrite(text->data(), 1, text->size(), stdout) == text->size() && std::fflush(stdout) == 0 ? kOk
+                                                                                                          : kFailed;
   }
 
  private:
