@@ -37,7 +37,7 @@ Result<Variant> ResolveVariant(const std::string& name) {
   }
   Variant variant;
   if (!FindVariant(wanted.c_str(), &variant)) {
-    return Errorf(Code::kNotFound, "there is no kernel variant \"%s\"; this machine runs %s", wanted.c_str(),
+    return Errorf(Code::kInvalidArgument, "there is no kernel variant \"%s\"; this machine runs %s", wanted.c_str(),
                   RunnableNames().c_str());
   }
   if (!IsBuilt(variant)) {

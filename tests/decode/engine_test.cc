@@ -297,7 +297,7 @@ TEST(ResolveVariant, UnknownAndUnsupportedAreErrors) {
   const EnvironmentVariant environment("x86_avx9000");
   const auto unknown = ResolveVariant("");
   ASSERT_FALSE(unknown.ok());
-  EXPECT_EQ(unknown.status().code(), Code::kNotFound);
+  EXPECT_EQ(unknown.status().code(), Code::kInvalidArgument);
   EXPECT_THAT(unknown.status().ToString(), HasSubstr("x86_avx9000"));
   EXPECT_THAT(unknown.status().ToString(), HasSubstr(VariantName(SelectVariant(CpuFeatures()))))
       << "says what can be had";
