@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -92,30 +93,66 @@ TEST_P(GoldenTest, AgreesWithTheReferenceImplementation) {
   }
 }
 
-// What is left between equally rounded operands is double against float sums: far below 1e-3. But where such a difference falls on
-// the border of two int8 values, one activation moves by a whole step, and every later position sees it. That is rare (a few in
-// 10^5 values), so the prompt is cut into short windows, each from an empty cache, and most must agree; none may be off by
-// more than the smoke limit.
+// The scalar pass beside the fast path's logits of one prompt.
+class ScalarPass {
+ public:
+  ScalarPass(const LoadedModel& model, std::vector<int32_t> tokens, std::vector<float> logits)
+      : source_(model.source()), tokens_(std::move(tokens)), logits_(std::move(logits)) {}
+
+  // Positions from the first one on whose logits agree, with the ties in `flipped` broken the other way; ties met.
+  struct Agreement {
+    size_t positions, ties;
+  };
+  Agreement Try(const std::set<size_t>& flipped) const {
+    reference::Rounding rounding = {.tie_margin = kTieMargin, .flipped = flipped};
+    const auto expected = reference::Forward(source_.metadata(), source_, tokens_, &rounding);
+    EXPECT_TRUE(expected.ok()) << expected.status().ToString();
+    EXPECT_EQ(logits_.size(), expected->size());
+    size_t i = 0;
+    while (i < logits_.size() && std::fabs(logits_[i] - (*expected)[i]) <= kTolerance) ++i;
+    return {i * tokens_.size() / logits_.size(), rounding.ties};
+  }
+
+  // A tie moves its own position and later ones, so the right way for each is found from the first position on.
+  bool AgreesForSomeTies() const {
+    std::set<size_t> flipped;
+    Agreement best = Try(flipped);
+    while (best.positions < tokens_.size()) {
+      const Agreement before = best;
+      size_t flip = 0;
+      for (size_t tie = 0; tie < before.ties; ++tie) {
+        std::set<size_t> with = flipped;
+        if (!with.insert(tie).second) continue;
+        const Agreement tried = Try(with);
+        if (tried.positions > best.positions) {
+          best = tried;
+          flip = tie;
+        }
+      }
+      if (best.positions == before.positions) return false;
+      flipped.insert(flip);
+    }
+    EXPECT_LE(flipped.size(), 2u) << "of " << best.ties << " ties: too many to be chance";
+    return true;
+  }
+
+  static constexpr double kTolerance = 1e-3;
+  // Float sums of a few hundred terms differ from double ones by less than 2^-20 of the group's maximum, 127 steps.
+  static constexpr double kTieMargin = 127.0 / (1 << 20);
+
+ private:
+  const GgufSource& source_;
+  std::vector<int32_t> tokens_;
+  std::vector<float> logits_;
+};
+
 TEST_P(GoldenTest, FastPathAgreesWithTheScalarPass) {
-  constexpr size_t kWindow = 8;
   const GoldenCase& c = GetParam();
   LoadedModel model(c.name, {});
   const std::vector<int32_t> tokens = ReadGolden(c.name)["inputs"][0]["tokens"];
-  size_t windows = 0, close = 0;
-  for (size_t begin = 0; begin + kWindow <= tokens.size(); begin += kWindow, ++windows) {
-    const std::vector<int32_t> window(tokens.begin() + begin, tokens.begin() + begin + kWindow);
-    auto reference =
-        reference::Forward(model.source().metadata(), model.source(), window, reference::ActivationMode::kQuantized);
-    ASSERT_TRUE(reference.ok()) << reference.status().ToString();
-    const std::vector<float> logits = model.Logits(window, 64);
-    ASSERT_EQ(logits.size(), reference->size());
-    double largest = 0;
-    for (size_t i = 0; i < logits.size(); ++i) largest = std::max(largest, std::fabs(logits[i] - (*reference)[i]));
-    EXPECT_LE(largest, 0.4) << "window at " << begin;
-    if (largest <= 1e-3) ++close;
-  }
-  EXPECT_EQ(windows, 6u);
-  EXPECT_GE(close, windows - 2);
+  const ScalarPass pass(model, tokens, model.Logits(tokens, 64));
+  EXPECT_TRUE(pass.AgreesForSomeTies()) << "as met, " << pass.Try({}).positions << " positions agree, there are "
+                                        << pass.Try({}).ties << " ties";
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, GoldenTest, testing::ValuesIn(kCases), [](const auto& info) {

@@ -40,24 +40,30 @@ Result<Matrix> ReadMatrix(const WeightSource& source, const std::string& name) {
   return m;
 }
 
-// Groups of 32: scale = max|x| / 127, q = round-to-even(x * (127 / max|x|)); in float, as kernels/matmul/a8.h defines it.
-Vector RoundToA8(const Vector& x) {
+// round-to-nearest, ties by `rounding`.
+double RoundStep(double steps, Rounding& rounding) {
+  const double below = std::floor(steps);
+  const double part = steps - below;
+  bool up = part > 0.5;
+  if (std::fabs(part - 0.5) < rounding.tie_margin && rounding.flipped.contains(rounding.ties++)) up = !up;
+  return up ? below + 1 : below;
+}
+
+// Groups of 32: scale = max|x| / 127, q = round(x * (127 / max|x|)), as kernels/matmul/a8.h defines it.
+Vector RoundToA8(const Vector& x, Rounding& rounding) {
   Vector y(x.size());
   for (size_t g = 0; g < x.size(); g += 32) {
     const size_t end = std::min(x.size(), g + 32);
-    float largest = 0;
-    for (size_t i = g; i < end; ++i) largest = std::max(largest, std::fabs(static_cast<float>(x[i])));
+    double largest = 0;
+    for (size_t i = g; i < end; ++i) largest = std::max(largest, std::fabs(x[i]));
     if (largest == 0) continue;
-    const float scale = largest / 127.0f, inverse = 127.0f / largest;
-    for (size_t i = g; i < end; ++i) {
-      y[i] = double{scale} * double{std::nearbyintf(static_cast<float>(x[i]) * inverse)};
-    }
+    for (size_t i = g; i < end; ++i) y[i] = largest / 127 * RoundStep(x[i] * 127 / largest, rounding);
   }
   return y;
 }
 
-Vector Multiply(const Matrix& w, const Vector& x, ActivationMode mode) {
-  const Vector& input = (mode == ActivationMode::kQuantized && w.quantized) ? RoundToA8(x) : x;
+Vector Multiply(const Matrix& w, const Vector& x, Rounding* rounding) {
+  const Vector input = rounding != nullptr && w.quantized ? RoundToA8(x, *rounding) : x;
   Vector y(w.rows);
   for (size_t r = 0; r < w.rows; ++r) {
     double sum = 0;
@@ -95,8 +101,8 @@ class Model {
     return Status();
   }
 
-  Result<Vector> Run(const std::vector<int32_t>& tokens, ActivationMode mode) {
-    mode_ = mode;
+  Result<Vector> Run(const std::vector<int32_t>& tokens, Rounding* rounding) {
+    rounding_ = rounding;
     MOONLIT_ASSIGN_OR_RETURN(const Matrix* embedding, Get("token_embd.weight"));
     std::vector<Vector> rows;
     for (int32_t id : tokens) {
@@ -114,7 +120,7 @@ class Model {
     }
     Vector logits;
     for (const Vector& x : rows) {
-      const Vector y = Multiply(*head, RmsNorm(x.data(), config_.d, *norm, config_.eps), mode_);
+      const Vector y = Multiply(*head, RmsNorm(x.data(), config_.d, *norm, config_.eps), rounding_);
       logits.insert(logits.end(), y.begin(), y.end());
     }
     return logits;
@@ -141,7 +147,7 @@ class Model {
   // y = W x (+ b); the bias is optional.
   Result<Vector> Linear(const std::string& stem, const Vector& x) {
     MOONLIT_ASSIGN_OR_RETURN(const Matrix* w, Get(stem + ".weight"));
-    Vector y = Multiply(*w, x, mode_);
+    Vector y = Multiply(*w, x, rounding_);
     if (source_.Find(stem + ".bias") != nullptr) {
       MOONLIT_ASSIGN_OR_RETURN(const Matrix* b, Get(stem + ".bias"));
       for (size_t i = 0; i < y.size(); ++i) y[i] += double{b->values[i]};
@@ -243,17 +249,17 @@ class Model {
   const Metadata& metadata_;
   const WeightSource& source_;
   Config config_{};
-  ActivationMode mode_ = ActivationMode::kFloat;
+  Rounding* rounding_ = nullptr;
   std::map<std::string, Matrix> cache_;
 };
 
 }  // namespace
 
 Result<std::vector<double>> Forward(const Metadata& metadata, const WeightSource& source,
-                                    const std::vector<int32_t>& tokens, ActivationMode mode) {
+                                    const std::vector<int32_t>& tokens, Rounding* rounding) {
   Model model(metadata, source);
   MOONLIT_RETURN_IF_ERROR(model.ReadConfig());
-  return model.Run(tokens, mode);
+  return model.Run(tokens, rounding);
 }
 
 }  // namespace moonlit::reference

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,13 +15,18 @@
 
 namespace moonlit::reference {
 
-enum class ActivationMode {
-  kFloat,      // activations stay in double: what --exact approximates
-  kQuantized,  // before a product with quantized weights: rounded to A8 (kernels/matmul/a8.h) as the fast path does
+// Before a product with quantized weights activations are rounded to A8 (kernels/matmul/a8.h), as the fast path does. The two
+// passes sum in different orders, so a value that lies next to the border between two int8 values may be rounded up by one
+// and down by the other, and from there on both are right and different. Such a value is a tie: it is counted, in the order
+// in which the pass meets it, and goes the other way if its number is in `flipped`.
+struct Rounding {
+  double tie_margin;  // distance from the border, in steps of int8
+  std::set<size_t> flipped;
+  size_t ties = 0;  // out: ties met
 };
 
-// Logits of every position: [tokens, vocab], row-major.
+// Logits of every position: [tokens, vocab], row-major. Without `rounding` activations stay in double: what --exact approximates.
 Result<std::vector<double>> Forward(const Metadata& metadata, const WeightSource& source,
-                                    const std::vector<int32_t>& tokens, ActivationMode mode);
+                                    const std::vector<int32_t>& tokens, Rounding* rounding);
 
 }  // namespace moonlit::reference
