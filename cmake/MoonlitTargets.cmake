@@ -6,6 +6,7 @@
 #
 #   moonlit_kernels(kernels/norm VARIANT norm_variant.cc BASELINE norm.cc reference.cc DEPENDS kernels/simd)
 #     VARIANT sources are compiled once per row of kernels/cpu/variants.inc, BASELINE ones once with the compiler's default.
+#     TOGETHER 6 compiles VARIANT sources in groups of six: they read Highway's headers (2 s) once, so their names must differ.
 #
 #   moonlit_test(kernels/norm_test LABELS unit DEPENDS kernels/norm tests/support)
 #     tests/kernels/norm_test.cc, with GoogleTest's main. Extra SOURCES, ARGS and TIMEOUT if need be.
@@ -94,7 +95,7 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/moonlit/variants_built.in
 set(MOONLIT_KERNEL_FLAGS -O2 -ffp-contract=off -fno-fast-math -fno-lto -fno-exceptions -fno-rtti -fno-stack-protector -DNDEBUG -DHWY_COMPILE_ONLY_STATIC)
 
 function(moonlit_kernels room)
-  cmake_parse_arguments(ARG "" "" "VARIANT;BASELINE;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TOGETHER" "VARIANT;BASELINE;DEPENDS" ${ARGN})
   moonlit_target_name(${room} name)
   set(objects)
   if(ARG_VARIANT)
@@ -113,6 +114,9 @@ function(moonlit_kernels room)
       endif()
       target_compile_options(${object} PRIVATE ${flags})
       target_compile_definitions(${object} PRIVATE MOONLIT_NS=${variant} hwy=hwy_${variant})
+      if(ARG_TOGETHER)
+        set_target_properties(${object} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_TOGETHER})
+      endif()
       list(APPEND objects $<TARGET_OBJECTS:${object}>)
       set_property(GLOBAL APPEND PROPERTY MOONLIT_VARIANT_OBJECT_TARGETS ${object})
     endforeach()
@@ -137,6 +141,8 @@ function(moonlit_test path)
   add_executable(${name} "${PROJECT_SOURCE_DIR}/tests/${path}.cc" ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE moonlit_options GTest::gtest GTest::gtest_main GTest::gmock ${ARG_LIBRARIES})
   target_compile_definitions(${name} PRIVATE MOONLIT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ${ARG_DEFINITIONS})
+  # What is tested is optimized; the tests themselves only have to be built.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   foreach(room IN LISTS ARG_DEPENDS)
     moonlit_target_name(${room} room_name)
     target_link_libraries(${name} PRIVATE ${room_name})

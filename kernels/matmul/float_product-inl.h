@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products by f32 arithmetic: the formats without blocks (F32, F16, BF16), whose tiles are [k][kTile], and the exact path of
-// every other format, which decodes pieces of a tile to [k][kTile] floats on the stack. Both do acc = MulAdd(x, w, acc) with
-// k ascending and one accumulator per output.
+// every other format (exact.cc), which decodes pieces of a tile to [k][kTile] floats. Both do acc = MulAdd(x, w, acc) with k
+// ascending and one accumulator per output.
 #pragma once
 
 #include "kernels/matmul/halves-inl.h"
@@ -158,39 +158,6 @@ void UnpackFloatRow(const uint8_t* tile, size_t row, size_t k, float* values) {
       CopyBytes<Load::kBytes>(file + i * Load::kBytes, tile + ((begin + i) * kTile + row) * Load::kBytes);
     }
     dequantize(file, values + begin, count);
-  }
-}
-
-// The exact product of a block format.
-template <class Codec>
-void MultiplyExact(const ProductArgs& args) {
-  constexpr size_t kPiece = 256;
-  static_assert(kPiece % Codec::kBlock == 0, "pieces are whole blocks");
-  const size_t tile_bytes = TileBytes<Codec>(args.k);
-  HWY_ALIGN float sums[kStackRows * kTile];
-  HWY_ALIGN float weights[kPiece * kTile];
-  float values[kPiece];
-  const float* x[kStackRows];
-  for (size_t row = 0; row < args.rows; row += kStackRows) {
-    const size_t count = args.rows - row < kStackRows ? args.rows - row : kStackRows;
-    for (size_t tile = args.tile_begin; tile < args.tile_end; ++tile) {
-      const uint8_t* packed = args.weights + tile * tile_bytes;
-      PointToRows(args, row, count, x);
-      memset(sums, 0, sizeof(sums));
-      for (size_t begin = 0; begin < args.k; begin += kPiece) {
-        const size_t piece = args.k - begin < kPiece ? args.k - begin : kPiece;
-        for (size_t n = 0; n < kTile; ++n) {
-          UnpackRange<Codec>(packed, n, begin, piece, values);
-          for (size_t i = 0; i < piece; ++i) weights[i * kTile + n] = values[i];
-        }
-        for (size_t r = 0; r < count;) {
-          r += AddFloatRows<LoadF32>(x + r, count - r, reinterpret_cast<const uint8_t*>(weights), piece,
-                                     sums + r * kTile);
-        }
-        for (size_t r = 0; r < kStackRows; ++r) x[r] += piece;
-      }
-      StoreSums(args, tile, row, count, sums, kTile);
-    }
   }
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with IQ4_NL weights. A block: f16 d; 16 bytes of nibbles, value = d * codebook[nibble].
-#include "kernels/matmul/instantiate-inl.h"
+#include "kernels/matmul/bytes_kernel-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-struct Codec {
+struct IQ4_NLCodec {
   static constexpr Format kFormat = Format::kIQ4_NL;
   static constexpr size_t kBlock = 32, kBytes = 18;
   static constexpr size_t kChunks = 1, kUnits = 1, kParts = 1;
@@ -28,4 +28,4 @@ struct Codec {
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-MOONLIT_BYTE_PRODUCT(iq4_nl)
+MOONLIT_BYTE_PRODUCT(iq4_nl, IQ4_NLCodec)

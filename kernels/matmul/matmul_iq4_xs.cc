@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with IQ4_XS weights. A block: f16 d; high and low bits of eight 6-bit scales; eight times 16 bytes
 // of nibbles, value = d * (scale - 32) * codebook[nibble].
-#include "kernels/matmul/instantiate-inl.h"
+#include "kernels/matmul/bytes_kernel-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-struct Codec {
+struct IQ4_XSCodec {
   static constexpr Format kFormat = Format::kIQ4_XS;
   static constexpr size_t kBlock = 256, kBytes = 136;
   static constexpr size_t kChunks = 8, kUnits = 1, kParts = 1;
@@ -38,4 +38,4 @@ struct Codec {
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-MOONLIT_BYTE_PRODUCT(iq4_xs)
+MOONLIT_BYTE_PRODUCT(iq4_xs, IQ4_XSCodec)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with MXFP4 weights. A block: the exponent e of a power of two; 16 bytes of nibbles (E2M1, doubled
 // here to be whole numbers), value = 2^(e - 128) * code. OCP Microscaling Formats 1.0.
-#include "kernels/matmul/instantiate-inl.h"
+#include "kernels/matmul/bytes_kernel-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
@@ -9,7 +9,7 @@ namespace {
 
 alignas(16) constexpr int8_t kDoubledE2M1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-struct Codec {
+struct MXFP4Codec {
   static constexpr Format kFormat = Format::kMXFP4;
   static constexpr size_t kBlock = 32, kBytes = 17;
   static constexpr size_t kChunks = 1, kUnits = 1, kParts = 1;
@@ -40,4 +40,4 @@ struct Codec {
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-MOONLIT_BYTE_PRODUCT(mxfp4)
+MOONLIT_BYTE_PRODUCT(mxfp4, MXFP4Codec)

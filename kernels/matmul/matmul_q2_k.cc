@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with Q2_K weights. A block: 16 bytes of (scale, min) nibbles for 16 values each; 64 bytes of 2-bit
 // quants (four planes of 32 values in each half); f16 d, dmin. value = d * scale * q - dmin * min.
-#include "kernels/matmul/instantiate-inl.h"
+#include "kernels/matmul/bytes_kernel-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-struct Codec {
+struct Q2_KCodec {
   static constexpr Format kFormat = Format::kQ2_K;
   static constexpr size_t kBlock = 256, kBytes = 84;
   static constexpr size_t kChunks = 2, kUnits = 4, kParts = 2;
@@ -38,4 +38,4 @@ struct Codec {
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-MOONLIT_BYTE_PRODUCT(q2_k)
+MOONLIT_BYTE_PRODUCT(q2_k, Q2_KCodec)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with Q3_K weights. A block: 32 bytes of third bits; 64 bytes of 2-bit quants (planes as in Q2_K); 12
 // bytes with sixteen 6-bit scales; f16 d. value = d * (scale - 32) * (3 bits - 4).
-#include "kernels/matmul/instantiate-inl.h"
+#include "kernels/matmul/bytes_kernel-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-struct Codec {
+struct Q3_KCodec {
   static constexpr Format kFormat = Format::kQ3_K;
   static constexpr size_t kBlock = 256, kBytes = 110;
   static constexpr size_t kChunks = 2, kUnits = 4, kParts = 2;
@@ -49,4 +49,4 @@ struct Codec {
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-MOONLIT_BYTE_PRODUCT(q3_k)
+MOONLIT_BYTE_PRODUCT(q3_k, Q3_KCodec)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with Q4_0 weights. A block: f16 d; 16 bytes of nibbles, value = d * (nibble - 8).
-#include "kernels/matmul/instantiate-inl.h"
+#include "kernels/matmul/bytes_kernel-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-struct Codec {
+struct Q4_0Codec {
   static constexpr Format kFormat = Format::kQ4_0;
   static constexpr size_t kBlock = 32, kBytes = 18;
   static constexpr size_t kChunks = 1, kUnits = 1, kParts = 1;
@@ -27,4 +27,4 @@ struct Codec {
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-MOONLIT_BYTE_PRODUCT(q4_0)
+MOONLIT_BYTE_PRODUCT(q4_0, Q4_0Codec)

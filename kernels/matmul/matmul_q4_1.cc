@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with Q4_1 weights. A block: f16 d, m; 16 bytes of nibbles, value = d * nibble + m.
-#include "kernels/matmul/instantiate-inl.h"
+#include "kernels/matmul/bytes_kernel-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-struct Codec {
+struct Q4_1Codec {
   static constexpr Format kFormat = Format::kQ4_1;
   static constexpr size_t kBlock = 32, kBytes = 20;
   static constexpr size_t kChunks = 1, kUnits = 1, kParts = 1;
@@ -30,4 +30,4 @@ struct Codec {
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-MOONLIT_BYTE_PRODUCT(q4_1)
+MOONLIT_BYTE_PRODUCT(q4_1, Q4_1Codec)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with Q4_K weights. A block: f16 d, dmin; 12 bytes with eight 6-bit scales and minima; 128 bytes, low
 // nibbles of each 32 before the high ones. value = d * scale * nibble - dmin * min.
-#include "kernels/matmul/instantiate-inl.h"
+#include "kernels/matmul/bytes_kernel-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-struct Codec {
+struct Q4_KCodec {
   static constexpr Format kFormat = Format::kQ4_K;
   static constexpr size_t kBlock = 256, kBytes = 144;
   static constexpr size_t kChunks = 4, kUnits = 2, kParts = 1;
@@ -31,4 +31,4 @@ struct Codec {
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-MOONLIT_BYTE_PRODUCT(q4_k)
+MOONLIT_BYTE_PRODUCT(q4_k, Q4_KCodec)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with Q5_0 weights. A block: f16 d; a word of fifth bits; 16 bytes of nibbles, value = d * (5 bits - 16).
-#include "kernels/matmul/instantiate-inl.h"
+#include "kernels/matmul/bytes_kernel-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-struct Codec {
+struct Q5_0Codec {
   static constexpr Format kFormat = Format::kQ5_0;
   static constexpr size_t kBlock = 32, kBytes = 22;
   static constexpr size_t kChunks = 1, kUnits = 1, kParts = 1;
@@ -28,4 +28,4 @@ struct Codec {
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-MOONLIT_BYTE_PRODUCT(q5_0)
+MOONLIT_BYTE_PRODUCT(q5_0, Q5_0Codec)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with Q5_1 weights. A block: f16 d, m; a word of fifth bits; 16 bytes of nibbles, value = d * (5 bits) + m.
-#include "kernels/matmul/instantiate-inl.h"
+#include "kernels/matmul/bytes_kernel-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-struct Codec {
+struct Q5_1Codec {
   static constexpr Format kFormat = Format::kQ5_1;
   static constexpr size_t kBlock = 32, kBytes = 24;
   static constexpr size_t kChunks = 1, kUnits = 1, kParts = 1;
@@ -31,4 +31,4 @@ struct Codec {
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-MOONLIT_BYTE_PRODUCT(q5_1)
+MOONLIT_BYTE_PRODUCT(q5_1, Q5_1Codec)

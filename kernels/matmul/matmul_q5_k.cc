@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with Q5_K weights. As Q4_K with 32 bytes of fifth bits before the nibbles: bit u of byte i is that of
 // value i of the u-th 32. value = d * scale * (5 bits) - dmin * min.
-#include "kernels/matmul/instantiate-inl.h"
+#include "kernels/matmul/bytes_kernel-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-struct Codec {
+struct Q5_KCodec {
   static constexpr Format kFormat = Format::kQ5_K;
   static constexpr size_t kBlock = 256, kBytes = 176;
   static constexpr size_t kChunks = 4, kUnits = 2, kParts = 1;
@@ -35,4 +35,4 @@ struct Codec {
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-MOONLIT_BYTE_PRODUCT(q5_k)
+MOONLIT_BYTE_PRODUCT(q5_k, Q5_KCodec)

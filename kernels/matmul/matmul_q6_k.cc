@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with Q6_K weights. A block: 128 bytes of low nibbles and 64 bytes of high pairs (in each half: two
 // planes of 64 nibbles, four planes of 32 pairs); sixteen int8 scales; f16 d. value = d * scale * (6 bits - 32).
-#include "kernels/matmul/instantiate-inl.h"
+#include "kernels/matmul/bytes_kernel-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-struct Codec {
+struct Q6_KCodec {
   static constexpr Format kFormat = Format::kQ6_K;
   static constexpr size_t kBlock = 256, kBytes = 210;
   static constexpr size_t kChunks = 2, kUnits = 4, kParts = 2;
@@ -41,4 +41,4 @@ struct Codec {
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-MOONLIT_BYTE_PRODUCT(q6_k)
+MOONLIT_BYTE_PRODUCT(q6_k, Q6_KCodec)

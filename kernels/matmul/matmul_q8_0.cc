@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with Q8_0 weights. A block: f16 d; 32 int8, value = d * q.
-#include "kernels/matmul/instantiate-inl.h"
+#include "kernels/matmul/bytes_kernel-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-struct Codec {
+struct Q8_0Codec {
   static constexpr Format kFormat = Format::kQ8_0;
   static constexpr size_t kBlock = 32, kBytes = 34;
   static constexpr size_t kChunks = 1, kUnits = 1, kParts = 1;
@@ -31,4 +31,4 @@ struct Codec {
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-MOONLIT_BYTE_PRODUCT(q8_0)
+MOONLIT_BYTE_PRODUCT(q8_0, Q8_0Codec)

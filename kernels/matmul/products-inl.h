@@ -14,6 +14,13 @@ namespace MOONLIT_NS {
 #include "kernels/quant/formats.inc"
 #undef MOONLIT_FORMAT
 
+// Values [k_begin, k_begin + count) of output `n` of a packed tile; both are multiples of the block.
+using DecodeRange = void (*)(const uint8_t* tile, size_t n, size_t k_begin, size_t count, float* values);
+// Values that are decoded at a time.
+inline constexpr size_t kDecodedPiece = 256;
+// ProductKernel::multiply_exact of a block format.
+void MultiplyDecoded(const ProductArgs& args, size_t tile_bytes, DecodeRange decode);
+
 void QuantizeA8(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out);
 
 // Addresses only: nothing of a variant may run before main, on a CPU that may not have its instructions.

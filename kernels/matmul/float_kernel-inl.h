@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last line of a matmul_<stem>.cc of a format without blocks: MOONLIT_FLOAT_PRODUCT(stem, format, Load) makes
+// `kProduct_<stem>`; table.cc finds it through formats.inc.
+#pragma once
+
+#include "kernels/matmul/float_product-inl.h"
+
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#define MOONLIT_FLOAT_TILE "16x16x1"
+#elif HWY_ARCH_ARM_A64 && HWY_TARGET_IS_NEON
+#define MOONLIT_FLOAT_TILE "4x8x1"
+#elif MOONLIT_EMULATED
+#define MOONLIT_FLOAT_TILE "4x4x1"
+#else
+#define MOONLIT_FLOAT_TILE "4x8x1"
+#endif
+
+#define MOONLIT_FLOAT_PRODUCT(stem, format, Load)                             \
+  namespace moonlit {                                                         \
+  namespace MOONLIT_NS {                                                      \
+  extern const ProductKernel kProduct_##stem;                                 \
+  const ProductKernel kProduct_##stem = {"f32_" #stem "_" MOONLIT_FLOAT_TILE, \
+                                         Activation::kF32,                    \
+                                         kTile,                               \
+                                         1,                                   \
+                                         FloatTileBytes<Load>,                \
+                                         PackFloatTile<Load>,                 \
+                                         UnpackFloatRow<Load, format>,        \
+                                         MultiplyFloats<Load>,                \
+                                         MultiplyFloats<Load>};               \
+  }                                                                           \
+  }
