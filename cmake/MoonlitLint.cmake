@@ -13,7 +13,7 @@ if(NOT Python3_Interpreter_FOUND)
 endif()
 
 function(moonlit_lint name label)
-  add_test(NAME lint/${name} COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tools/lint/check_${name}.py" ${ARGN})
+  add_test(NAME lint/${name} COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tools/lint/check_${name}.py" ${ARGN})
   # 77: what the check needs is not installed.
   set_tests_properties(lint/${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 TIMEOUT 300)
 endfunction()
@@ -43,7 +43,7 @@ endif()
 file(GLOB selftests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/lint/*_test.py")
 foreach(selftest IN LISTS selftests)
   get_filename_component(name "${selftest}" NAME_WE)
-  add_test(NAME lint/${name} COMMAND Python3::Interpreter -B "${selftest}")
+  add_test(NAME lint/${name} COMMAND "${Python3_EXECUTABLE}" -B "${selftest}")
   set_tests_properties(lint/${name} PROPERTIES LABELS lint TIMEOUT 300
     ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER};NM=${CMAKE_NM};CMAKE=${CMAKE_COMMAND}")
 endforeach()

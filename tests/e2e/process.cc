@@ -25,11 +25,11 @@ struct Pipe {
   }
 };
 
-// The emulator's words (a CMake list), then the binary, then the arguments.
+// The emulator's words (joined by bars), then the binary, then the arguments.
 std::vector<std::string> CommandLine(const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
   std::istringstream emulator(MOONLIT_EMULATOR);
-  for (std::string word; std::getline(emulator, word, ';');) words.push_back(word);
+  for (std::string word; std::getline(emulator, word, '|');) words.push_back(word);
   words.push_back(MOONLIT_BINARY);
   words.insert(words.end(), arguments.begin(), arguments.end());
   return words;
