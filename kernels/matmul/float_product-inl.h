@@ -135,7 +135,22 @@ template <class Load>
 void PackFloatTile(const uint8_t* rows, size_t row_stride, size_t valid, size_t k, uint8_t* tile) {
   constexpr size_t kPiece = 64;
   if (valid < kTile) memset(tile, 0, FloatTileBytes<Load>(k));
-  for (size_t begin = 0; begin < k; begin += kPiece) {
+  constexpr size_t kSquare = 16 / Load::kBytes;
+  size_t begin = 0;
+  if (valid == kTile && kTile % kSquare == 0) {
+    for (; begin + kSquare <= k; begin += kSquare) {
+      for (size_t n = 0; n < kTile; n += kSquare) {
+        const uint8_t* in = rows + n * row_stride + begin * Load::kBytes;
+        uint8_t* out = tile + (begin * kTile + n) * Load::kBytes;
+        if constexpr (Load::kBytes == 4) {
+          TransposeWords(in, row_stride, out, kTile * Load::kBytes);
+        } else {
+          TransposeHalves(in, row_stride, out, kTile * Load::kBytes);
+        }
+      }
+    }
+  }
+  for (; begin < k; begin += kPiece) {
     const size_t end = begin + kPiece < k ? begin + kPiece : k;
     for (size_t n = 0; n < valid; ++n) {
       for (size_t i = begin; i < end; ++i) {

@@ -18,6 +18,7 @@
 #include "kernels/base/round.h"
 #include "kernels/cpu/variant-inl.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/matmul/transpose-inl.h"
 #include "kernels/simd/dot-inl.h"
 #include "kernels/simd/unroll-inl.h"
 
@@ -108,19 +109,35 @@ HWY_INLINE void CopyBytes(void* to, const void* from) {
   memcpy(to, from, kBytes);
 }
 
-// Elements of one field: file block -> lane `n` of the tile's field, and back.
+// One element: file -> tile.
 template <FieldKind kKind>
-HWY_INLINE void PackField(const uint8_t* HWY_RESTRICT file, size_t count, size_t n, uint8_t* HWY_RESTRICT field) {
+HWY_INLINE void PackElement(const uint8_t* file, uint8_t* to) {
+  if constexpr (kKind == FieldKind::kSpreadWord) {
+    uint32_t bits;
+    memcpy(&bits, file, 4);
+    bits = SpreadBits(bits);
+    memcpy(to, &bits, 4);
+  } else {
+    CopyBytes<Width(kKind)>(to, file);
+  }
+}
+
+// All elements of one field for the first `valid` rows; `file` is the field in the first row's block.
+template <FieldKind kKind>
+HWY_INLINE void PackField(const uint8_t* HWY_RESTRICT file, size_t row_stride, size_t valid, size_t count,
+                          uint8_t* HWY_RESTRICT field) {
   constexpr size_t kWidth = Width(kKind);
-  for (size_t e = 0; e < count; ++e) {
-    uint8_t* to = field + (e * kTile + n) * kWidth;
-    if constexpr (kKind == FieldKind::kSpreadWord) {
-      uint32_t bits;
-      memcpy(&bits, file + 4 * e, 4);
-      bits = SpreadBits(bits);
-      memcpy(to, &bits, 4);
-    } else {
-      CopyBytes<kWidth>(to, file + e * kWidth);
+  size_t e = 0;
+  if (kKind == FieldKind::kWord && valid == kTile) {
+    for (; e + 4 <= count; e += 4) {
+      for (size_t n = 0; n < kTile; n += 4) {
+        TransposeWords(file + n * row_stride + 4 * e, row_stride, field + 4 * (e * kTile + n), 4 * kTile);
+      }
+    }
+  }
+  for (; e < count; ++e) {
+    for (size_t n = 0; n < valid; ++n) {
+      PackElement<kKind>(file + n * row_stride + e * kWidth, field + (e * kTile + n) * kWidth);
     }
   }
 }
@@ -160,15 +177,13 @@ void PackTile(const uint8_t* rows, size_t row_stride, size_t valid, size_t k, ui
   for (size_t b = 0; b < blocks; ++b) {
     uint8_t* small = tile + L::Small(b);
     uint8_t* big = tile + L::Big(b);
-    for (size_t n = 0; n < valid; ++n) {
-      const uint8_t* file = rows + n * row_stride + b * Codec::kBytes;
-      ForEachField<Codec, false>([&](auto kind, const Field& f, auto at) MOONLIT_INLINE_LAMBDA {
-        PackField<static_cast<FieldKind>(decltype(kind)::value)>(file + f.offset, f.count, n, small + at);
-      });
-      ForEachField<Codec, true>([&](auto kind, const Field& f, auto at) MOONLIT_INLINE_LAMBDA {
-        PackField<static_cast<FieldKind>(decltype(kind)::value)>(file + f.offset, f.count, n, big + at);
-      });
-    }
+    const uint8_t* file = rows + b * Codec::kBytes;
+    ForEachField<Codec, false>([&](auto kind, const Field& f, auto at) MOONLIT_INLINE_LAMBDA {
+      PackField<static_cast<FieldKind>(decltype(kind)::value)>(file + f.offset, row_stride, valid, f.count, small + at);
+    });
+    ForEachField<Codec, true>([&](auto kind, const Field& f, auto at) MOONLIT_INLINE_LAMBDA {
+      PackField<static_cast<FieldKind>(decltype(kind)::value)>(file + f.offset, row_stride, valid, f.count, big + at);
+    });
   }
   const size_t used = L::Used(blocks);
   memset(tile + used, 0, TileBytes<Codec>(k) - used);
