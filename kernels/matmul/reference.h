@@ -11,20 +11,6 @@
 
 namespace moonlit {
 
-// What a block's bytes say, as numbers: value i = scale[i / group] * code[i] - min[i / group].
-struct BlockCodes {
-  static constexpr size_t kMaxValues = 256;
-  size_t values;  // of the block
-  size_t group;   // values that share a scale: 32 or 16
-  bool has_min;
-  int code[kMaxValues];
-  float scale[16];
-  float min[16];
-};
-
-// REQUIRES: a block format (block_values > 1).
-void DecodeBlock(Format format, const uint8_t* block, BlockCodes* codes);
-
 struct ReferenceProduct {
   Format format;
   const uint8_t* weights;  // [n] rows in file format, row_stride bytes apart

@@ -5,11 +5,12 @@
 
 namespace moonlit {
 
-// Each header of a format declares these two; the list knows their names, so no second list of headers is needed here.
+// Each header of a format declares these; the list knows their names, so no second list of headers is needed here.
 #define MOONLIT_FORMAT(enumerator, name, stem, gguf_type, block_values, block_bytes)     \
   namespace stem {                                                                       \
   void Dequantize(const uint8_t* bytes, float* values, size_t k);                        \
   void Quantize(const float* values, const float* importance, uint8_t* bytes, size_t k); \
+  void Codes(const uint8_t* block, BlockCodes* codes);                                   \
   }
 #include "kernels/quant/formats.inc"
 #undef MOONLIT_FORMAT
@@ -18,7 +19,13 @@ namespace {
 
 constexpr FormatTraits kTraits[] = {
 #define MOONLIT_FORMAT(enumerator, name, stem, gguf_type, block_values, block_bytes) \
-  {name, gguf_type, block_values, block_bytes, stem::Dequantize, stem::Quantize},
+  {name,                                                                             \
+   gguf_type,                                                                        \
+   block_values,                                                                     \
+   block_bytes,                                                                      \
+   stem::Dequantize,                                                                 \
+   stem::Quantize,                                                                   \
+   block_values > 1 ? stem::Codes : nullptr},
 #include "kernels/quant/formats.inc"
 #undef MOONLIT_FORMAT
 };

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/quant/codes.h"
+
 namespace moonlit {
 
 enum class Format : uint8_t {
@@ -34,6 +36,8 @@ struct FormatTraits {
   // Encodes k finite values; null for formats that can only be read. `importance`: [k] weights of the squared error, or
   // null.
   void (*quantize)(const float* values, const float* importance, uint8_t* bytes, size_t k);
+  // One block as whole numbers with scales. Null for the formats without blocks (block_values is 1).
+  void (*codes)(const uint8_t* block, BlockCodes* codes);
 };
 
 const FormatTraits& Traits(Format format);

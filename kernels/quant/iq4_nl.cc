@@ -34,4 +34,11 @@ void Quantize(const float* values, const float* importance, uint8_t* bytes, size
   }
 }
 
+void Codes(const uint8_t* b, BlockCodes* c) {
+  codes::Begin(c, 32, 32, false);
+  c->scale[0] = codes::Half(b);
+  codes::Nibbles(b + 2, c->code);
+  for (int i = 0; i < 32; ++i) c->code[i] = kLevels[c->code[i]];
+}
+
 }  // namespace moonlit::iq4_nl

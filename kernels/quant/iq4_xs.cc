@@ -47,4 +47,15 @@ void Quantize(const float* values, const float* importance, uint8_t* bytes, size
   }
 }
 
+void Codes(const uint8_t* b, BlockCodes* c) {
+  codes::Begin(c, 256, 32, false);
+  const int high = b[2] | b[3] << 8;
+  for (int g = 0; g < 8; ++g) {
+    const int scale = (b[4 + g / 2] >> (4 * (g % 2)) & 15) | (high >> (2 * g) & 3) << 4;
+    c->scale[g] = codes::Half(b) * static_cast<float>(scale - 32);
+    codes::Nibbles(b + 8 + 16 * g, c->code + 32 * g);
+  }
+  for (int i = 0; i < 256; ++i) c->code[i] = iq4_nl::kLevels[c->code[i]];
+}
+
 }  // namespace moonlit::iq4_xs

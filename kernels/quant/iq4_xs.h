@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/quant/codes.h"
+
 namespace moonlit::iq4_xs {
 
 inline constexpr size_t kBlockValues = 256;
@@ -24,5 +26,7 @@ static_assert(sizeof(Block) == 136);
 
 void Dequantize(const uint8_t* bytes, float* values, size_t k);
 void Quantize(const float* values, const float* importance, uint8_t* bytes, size_t k);
+// One block as whole numbers (codes.h).
+void Codes(const uint8_t* block, BlockCodes* codes);
 
 }  // namespace moonlit::iq4_xs

@@ -54,4 +54,11 @@ void Quantize(const float* values, const float* /*importance*/, uint8_t* bytes, 
   }
 }
 
+void Codes(const uint8_t* b, BlockCodes* c) {
+  codes::Begin(c, 32, 32, false);
+  c->scale[0] = b[0] == 255 ? NAN : ldexpf(1.0f, b[0] - 128);
+  codes::Nibbles(b + 1, c->code);
+  for (int i = 0; i < 32; ++i) c->code[i] = kLevels[c->code[i]];
+}
+
 }  // namespace moonlit::mxfp4

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "kernels/base/float16.h"
+#include "kernels/quant/codes.h"
 
 namespace moonlit::mxfp4 {
 
@@ -35,5 +36,7 @@ static_assert(sizeof(Block) == 17);
 
 void Dequantize(const uint8_t* bytes, float* values, size_t k);
 void Quantize(const float* values, const float* importance, uint8_t* bytes, size_t k);
+// One block as whole numbers (codes.h).
+void Codes(const uint8_t* block, BlockCodes* codes);
 
 }  // namespace moonlit::mxfp4

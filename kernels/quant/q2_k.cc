@@ -37,4 +37,13 @@ void Quantize(const float* values, const float* importance, uint8_t* bytes, size
   }
 }
 
+void Codes(const uint8_t* b, BlockCodes* c) {
+  codes::Begin(c, 256, 16, true);
+  for (int g = 0; g < 16; ++g) {
+    c->scale[g] = codes::Half(b + 80) * static_cast<float>(b[g] & 15);
+    c->min[g] = codes::Half(b + 82) * static_cast<float>(b[g] >> 4);
+  }
+  for (int i = 0; i < 256; ++i) c->code[i] = codes::TwoBits(b + 16, i);
+}
+
 }  // namespace moonlit::q2_k

@@ -65,4 +65,15 @@ void Quantize(const float* values, const float* importance, uint8_t* bytes, size
   }
 }
 
+void Codes(const uint8_t* b, BlockCodes* c) {
+  codes::Begin(c, 256, 16, false);
+  const uint8_t* s = b + 96;
+  for (int g = 0; g < 16; ++g) {
+    const int low = s[g % 8] >> (g / 8 * 4) & 15;
+    const int high = s[8 + g % 4] >> (g / 4 * 2) & 3;
+    c->scale[g] = codes::Half(b + 108) * static_cast<float>((low | high << 4) - 32);
+  }
+  for (int i = 0; i < 256; ++i) c->code[i] = codes::TwoBits(b + 32, i) + 4 * (b[i % 32] >> (i / 32) & 1) - 4;
+}
+
 }  // namespace moonlit::q3_k

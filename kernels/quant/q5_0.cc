@@ -60,4 +60,12 @@ void Quantize(const float* values, const float* importance, uint8_t* bytes, size
   }
 }
 
+void Codes(const uint8_t* b, BlockCodes* c) {
+  codes::Begin(c, 32, 32, false);
+  c->scale[0] = codes::Half(b);
+  codes::Nibbles(b + 6, c->code);
+  codes::AddFifthBits(b + 2, c->code);
+  for (int i = 0; i < 32; ++i) c->code[i] -= 16;
+}
+
 }  // namespace moonlit::q5_0

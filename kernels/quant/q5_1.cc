@@ -56,4 +56,12 @@ void Quantize(const float* values, const float* importance, uint8_t* bytes, size
   }
 }
 
+void Codes(const uint8_t* b, BlockCodes* c) {
+  codes::Begin(c, 32, 32, true);
+  c->scale[0] = codes::Half(b);
+  c->min[0] = -codes::Half(b + 2);
+  codes::Nibbles(b + 8, c->code);
+  codes::AddFifthBits(b + 4, c->code);
+}
+
 }  // namespace moonlit::q5_1

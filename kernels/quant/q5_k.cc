@@ -47,4 +47,12 @@ void Quantize(const float* values, const float* importance, uint8_t* bytes, size
   }
 }
 
+void Codes(const uint8_t* b, BlockCodes* c) {
+  codes::Begin(c, 256, 32, true);
+  codes::SixBitScales(b, c);
+  for (int i = 0; i < 256; ++i) {
+    c->code[i] = (b[48 + i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15) + 16 * (b[16 + i % 32] >> (i / 32) & 1);
+  }
+}
+
 }  // namespace moonlit::q5_k

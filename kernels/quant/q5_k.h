@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/quant/codes.h"
+
 namespace moonlit::q5_k {
 
 inline constexpr size_t kBlockValues = 256;
@@ -26,5 +28,7 @@ static_assert(sizeof(Block) == 176);
 
 void Dequantize(const uint8_t* bytes, float* values, size_t k);
 void Quantize(const float* values, const float* importance, uint8_t* bytes, size_t k);
+// One block as whole numbers (codes.h).
+void Codes(const uint8_t* block, BlockCodes* codes);
 
 }  // namespace moonlit::q5_k

@@ -48,4 +48,15 @@ void Quantize(const float* values, const float* importance, uint8_t* bytes, size
   }
 }
 
+void Codes(const uint8_t* b, BlockCodes* c) {
+  codes::Begin(c, 256, 16, false);
+  for (int g = 0; g < 16; ++g) c->scale[g] = codes::Half(b + 208) * static_cast<float>(static_cast<int8_t>(b[192 + g]));
+  for (int i = 0; i < 256; ++i) {
+    const int half = i / 128, l = i % 128;
+    const int low = b[half * 64 + l % 64] >> (l / 64 * 4) & 15;
+    const int high = b[128 + half * 32 + l % 32] >> (l / 32 * 2) & 3;
+    c->code[i] = (low | high << 4) - 32;
+  }
+}
+
 }  // namespace moonlit::q6_k

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/quant/codes.h"
+
 namespace moonlit::q6_k {
 
 inline constexpr size_t kBlockValues = 256;
@@ -29,5 +31,7 @@ static_assert(sizeof(Block) == 210);
 
 void Dequantize(const uint8_t* bytes, float* values, size_t k);
 void Quantize(const float* values, const float* importance, uint8_t* bytes, size_t k);
+// One block as whole numbers (codes.h).
+void Codes(const uint8_t* block, BlockCodes* codes);
 
 }  // namespace moonlit::q6_k

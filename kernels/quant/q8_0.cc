@@ -30,4 +30,10 @@ void Quantize(const float* values, const float* /*importance*/, uint8_t* bytes, 
   }
 }
 
+void Codes(const uint8_t* b, BlockCodes* c) {
+  codes::Begin(c, 32, 32, false);
+  c->scale[0] = codes::Half(b);
+  for (int i = 0; i < 32; ++i) c->code[i] = static_cast<int8_t>(b[2 + i]);
+}
+
 }  // namespace moonlit::q8_0

@@ -41,7 +41,7 @@ bool HasSaneScales(Format format, const uint8_t* block, bool nonzero) {
     return IsSane(value);
   }
   BlockCodes codes;
-  DecodeBlock(format, block, &codes);
+  Traits(format).codes(block, &codes);
   bool any = false;
   for (size_t g = 0; g < codes.values / codes.group; ++g) {
     if (!IsSane(codes.scale[g]) || !IsSane(codes.min[g])) return false;

@@ -241,7 +241,7 @@ TEST_P(ProductTest, IsWithinTheRoundingBoundOfFloat64) {
     size_t groups = 0;
     for (size_t b = 0; b < k / traits.block_values; ++b) {
       BlockCodes codes;
-      DecodeBlock(format(), p.weights.data() + i * RowBytes(format(), k) + b * traits.block_bytes, &codes);
+      traits.codes(p.weights.data() + i * RowBytes(format(), k) + b * traits.block_bytes, &codes);
       groups += codes.values / codes.group;
       for (size_t j = 0; j < codes.values; ++j) {
         const size_t at = b * codes.values + j, g = j / codes.group;
