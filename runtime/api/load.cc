@@ -7,6 +7,7 @@
 #include "models/poet/poet.h"
 #include "models/registry.h"
 #include "runtime/api/tokenizer_metadata.h"
+#include "runtime/base/log.h"
 #include "runtime/exec/plan.h"
 #include "runtime/weights/gguf_source.h"
 
@@ -28,6 +29,8 @@ Result<std::unique_ptr<const Tokenizer>> MakeTokenizer(const GgufSource& source)
   if (!data.ok()) return data.status().WithContext("file " + source.description());
   Result<std::unique_ptr<const Tokenizer>> tokenizer = Tokenizer::Create(std::move(data).value());
   if (!tokenizer.ok()) return tokenizer.status().WithContext("file " + source.description());
+  const std::string& warning = (*tokenizer)->warning();
+  if (!warning.empty()) Logf(LogLevel::kWarning, "file %s: %s", source.description().c_str(), warning.c_str());
   return tokenizer;
 }
 
@@ -66,6 +69,11 @@ Result<LoadedModel> OpenModel(const std::string& path) {
   std::shared_ptr<GgufSource> source = std::move(opened);
   Result<LoadedGraph> loaded = LoadGraph(source->metadata(), *source);
   if (!loaded.ok()) return loaded.status().WithContext("file " + source->description());
+  if (!loaded->unused_tensors.empty()) {
+    Logf(LogLevel::kWarning,
+         "file %s: %zu tensors are no part of a model of this architecture and are not used, for example %s",
+         source->description().c_str(), loaded->unused_tensors.size(), loaded->unused_tensors[0].c_str());
+  }
   LoadedModel model;
   MOONLIT_ASSIGN_OR_RETURN(model.tokenizer, MakeTokenizer(*source));
   model.facts = CollectFacts(loaded->config, *source);

@@ -10,7 +10,7 @@
  *
  * Conventions
  *  1. Every function that can fail returns a moonlit_code and fills *error (which may be NULL) with one sentence. Nothing is printed,
- *     nothing exits or aborts, and there is no global state.
+ *     nothing exits or aborts, and there is no global state but the receiver of moonlit_set_log.
  *  2. Option structs carry their size: initialise them by their _init function with sizeof, then set fields. Later versions append
  *     fields only.
  *  3. Text is UTF-8 given by pointer and length (bytes), and may contain NUL. Ids are int32_t.
@@ -56,6 +56,21 @@ typedef struct moonlit_error {
 
 typedef struct moonlit_model moonlit_model;
 typedef struct moonlit_session moonlit_session;
+
+typedef enum moonlit_log_level {
+  MOONLIT_LOG_DEBUG = 0,
+  MOONLIT_LOG_INFO = 1,
+  MOONLIT_LOG_WARNING = 2, /* a file leaves something open or holds what is not used */
+  MOONLIT_LOG_ERROR = 3
+} moonlit_log_level;
+
+/* One line of text without a newline, valid during the call. Calls come one at a time, from any thread; a receiver must not call
+ * Moonlit. */
+typedef void (*moonlit_log_fn)(void* user, moonlit_log_level level, const char* text);
+
+/* Who gets what a user may want to know but is no error; NULL (as at the start): nobody. For the whole process. When it returns, no
+ * call to the former receiver is running. Any thread. */
+MOONLIT_API void moonlit_set_log(moonlit_log_fn receiver, void* user);
 
 /* Version of the library, for example "0.1.0". Static storage. */
 MOONLIT_API const char* moonlit_version(void);

@@ -32,7 +32,14 @@ std::vector<std::string> SpellOut(int argc, char** argv) {
   return words;
 }
 
+void PrintLog(void*, moonlit_log_level level, const char* text) {
+  if (level >= MOONLIT_LOG_WARNING) {
+    std::fprintf(stderr, "moonlit: %s: %s\n", level == MOONLIT_LOG_ERROR ? "error" : "warning", text);
+  }
+}
+
 int Main(int argc, char** argv) {
+  moonlit_set_log(&PrintLog, nullptr);
   CLI::App app(
       "Moonlit: small language models on ordinary CPUs.\n"
       "  moonlit generate -m model.gguf -p \"Once upon a time\"\n"

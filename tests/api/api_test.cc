@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C interface as an application sees it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "runtime/api/moonlit.h"
+#include "runtime/base/log.h"
+
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Api : public testing::Test {
+ protected:
+  void SetUp() override {
+    moonlit_model_options options;
+    moonlit_model_options_init(&options, sizeof options);
+    options.n_ctx = 128;
+    options.max_sessions = 2;
+    ASSERT_EQ(moonlit_model_load("poet", &options, &model_, &error_), MOONLIT_OK) << error_.message;
+    ASSERT_EQ(moonlit_session_new(model_, &session_, &error_), MOONLIT_OK) << error_.message;
+  }
+  void TearDown() override {
+    moonlit_session_free(session_);
+    moonlit_model_free(model_);
+  }
+
+  std::vector<int32_t> Ids(const std::string& text) {
+    std::vector<int32_t> ids(64);
+    size_t count = 0;
+    EXPECT_EQ(moonlit_tokenize(model_, text.data(), text.size(), MOONLIT_ADD_SPECIAL, ids.data(), ids.size(), &count,
+                               &error_),
+              MOONLIT_OK);
+    ids.resize(count);
+    return ids;
+  }
+
+  moonlit_model* model_ = nullptr;
+  moonlit_session* session_ = nullptr;
+  moonlit_error error_ = {};
+};
+
+TEST_F(Api, TextComesOutInPieces) {
+  moonlit_generate_options options;
+  moonlit_generate_options_init(&options, sizeof options);
+  options.temperature = 0;
+  options.max_tokens = 6;
+  std::string text;
+  options.user = &text;
+  options.text = [](void* user, const char* piece, size_t length) {
+    static_cast<std::string*>(user)->append(piece, length);
+    return 0;
+  };
+  const std::vector<int32_t> prompt = Ids("床前明月");
+  moonlit_generate_result result = {};
+  result.size = sizeof result;
+  ASSERT_EQ(moonlit_generate(session_, prompt.data(), prompt.size(), &options, &result, &error_), MOONLIT_OK)
+      << error_.message;
+  EXPECT_EQ(text, "光，疑是地上");
+  EXPECT_EQ(result.finish, MOONLIT_FINISH_LENGTH);
+  EXPECT_EQ(result.prompt_tokens, prompt.size());
+  EXPECT_EQ(result.generated_tokens, 6u);
+}
+
+TEST_F(Api, TruncatedSessionGivesTheSameLogits) {
+  const std::vector<int32_t> ids = Ids("床前明月光");
+  const auto keep = [](void* user, size_t, const float* logits, size_t n) {
+    static_cast<std::vector<float>*>(user)->assign(logits, logits + n);
+  };
+  std::vector<float> first, again;
+  ASSERT_EQ(moonlit_eval(session_, ids.data(), ids.size(), MOONLIT_OUTPUT_LAST, keep, &first, &error_), MOONLIT_OK);
+  EXPECT_EQ(moonlit_session_length(session_), ids.size());
+  ASSERT_EQ(moonlit_session_truncate(session_, ids.size() - 2, &error_), MOONLIT_OK);
+  ASSERT_EQ(moonlit_eval(session_, ids.data() + ids.size() - 2, 2, MOONLIT_OUTPUT_LAST, keep, &again, &error_),
+            MOONLIT_OK);
+  ASSERT_FALSE(first.empty());
+  ASSERT_EQ(first.size(), again.size());
+  EXPECT_EQ(std::memcmp(first.data(), again.data(), first.size() * sizeof(float)), 0);
+}
+
+TEST_F(Api, FaultsAreCodesAndSentences) {
+  const std::vector<int32_t> too_many(200, 5);
+  EXPECT_EQ(moonlit_eval(session_, too_many.data(), too_many.size(), MOONLIT_OUTPUT_NONE, nullptr, nullptr, &error_),
+            MOONLIT_EXHAUSTED);
+  EXPECT_THAT(error_.message, HasSubstr("128"));
+  EXPECT_EQ(moonlit_session_length(session_), 0u) << "a step that failed leaves the session as it was";
+  const int32_t unknown = 1 << 20;
+  EXPECT_EQ(moonlit_eval(session_, &unknown, 1, MOONLIT_OUTPUT_NONE, nullptr, nullptr, &error_),
+            MOONLIT_INVALID_ARGUMENT);
+  moonlit_model* none = nullptr;
+  EXPECT_EQ(moonlit_model_load("/no/such/model.gguf", nullptr, &none, &error_), MOONLIT_NOT_FOUND);
+  EXPECT_THAT(error_.message, HasSubstr("/no/such/model.gguf"));
+  EXPECT_EQ(none, nullptr);
+  EXPECT_EQ(moonlit_model_load("/no/such/model.gguf", nullptr, &none, nullptr), MOONLIT_NOT_FOUND) << "no error struct";
+}
+
+TEST_F(Api, SessionsAreLimitedAndGivenBack) {
+  moonlit_session* second = nullptr;
+  moonlit_session* third = nullptr;
+  ASSERT_EQ(moonlit_session_new(model_, &second, &error_), MOONLIT_OK);
+  EXPECT_EQ(moonlit_session_new(model_, &third, &error_), MOONLIT_EXHAUSTED);
+  moonlit_session_free(second);
+  ASSERT_EQ(moonlit_session_new(model_, &third, &error_), MOONLIT_OK) << error_.message;
+  moonlit_session_free(third);
+}
+
+TEST(Log, ReachesTheReceiverUntilItIsTakenBack) {
+  std::vector<std::string> lines;
+  moonlit_set_log(
+      [](void* user, moonlit_log_level level, const char* text) {
+        static_cast<std::vector<std::string>*>(user)->push_back(std::to_string(level) + " " + text);
+      },
+      &lines);
+  moonlit::Logf(moonlit::LogLevel::kWarning, "file %s", "x");
+  moonlit_set_log(nullptr, nullptr);
+  moonlit::Logf(moonlit::LogLevel::kWarning, "dropped");
+  EXPECT_THAT(lines, ElementsAre("2 file x"));
+}
+
+}  // namespace
