@@ -9,7 +9,8 @@
 #     TOGETHER 6 compiles VARIANT sources in groups of six: they read Highway's headers (2 s) once, so their names must differ.
 #
 #   moonlit_test(kernels/norm_test LABELS unit DEPENDS kernels/norm tests/support)
-#     tests/kernels/norm_test.cc, with GoogleTest's main. Extra SOURCES, ARGS and TIMEOUT if need be.
+#     tests/kernels/norm_test.cc, with GoogleTest's main. Extra SOURCES, ARGS and TIMEOUT if need be. SLOW ones start first.
+#     The label "portable" says that no kernel is involved: under an emulator one processor stands for all.
 include_guard()
 
 function(moonlit_target_name room out)
@@ -133,7 +134,7 @@ function(moonlit_kernels room)
 endfunction()
 
 function(moonlit_test path)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LABELS;DEPENDS;LIBRARIES;ARGS;DEFINITIONS" ${ARGN})
+  cmake_parse_arguments(ARG "SLOW" "TIMEOUT" "SOURCES;LABELS;DEPENDS;LIBRARIES;ARGS;DEFINITIONS" ${ARGN})
   if(NOT MOONLIT_BUILD_TESTS)
     return()
   endif()
@@ -156,4 +157,7 @@ function(moonlit_test path)
     set(ARG_TIMEOUT 600)
   endif()
   set_tests_properties(${path} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  if(ARG_SLOW)
+    set_tests_properties(${path} PROPERTIES COST 1000)
+  endif()
 endfunction()
