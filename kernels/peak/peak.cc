@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/peak/peak.h"
+
+#include "kernels/base/check.h"
+#include "kernels/base/float16.h"
+
+namespace moonlit {
+
+#define MOONLIT_BUILT_VARIANT(name)  \
+  namespace name {                   \
+  extern const PeakTable kPeakTable; \
+  }
+#include "moonlit/variants_built.inc"
+#undef MOONLIT_BUILT_VARIANT
+
+const PeakTable& GetPeakTable(Variant variant) {
+  switch (variant) {
+#define MOONLIT_BUILT_VARIANT(name) \
+  case Variant::name:               \
+    return name::kPeakTable;
+#include "moonlit/variants_built.inc"
+#undef MOONLIT_BUILT_VARIANT
+    default:
+      break;
+  }
+  fprintf(stderr, "kernels/peak: variant %d is not in this build\n", static_cast<int>(variant));
+  abort();
+}
+
+namespace {
+
+// Numerical Recipes' linear congruential generator; the upper bits are the better ones.
+struct Random {
+  uint32_t state;
+  uint32_t Below(uint32_t bound) {
+    state = state * 1664525u + 1013904223u;
+    return (state >> 16) % bound;
+  }
+  // 1 to 4, of either sign.
+  float Small() {
+    const float magnitude = static_cast<float>(1 + Below(4));
+    return Below(2) == 0 ? magnitude : -magnitude;
+  }
+};
+
+template <typename T, size_t kCount, class Value>
+void FillRow(T (&row)[kCount], Value&& value) {
+  for (T& x : row) x = static_cast<T>(value());
+}
+
+}  // namespace
+
+void FillPeakInput(uint32_t seed, PeakInput* input) {
+  Random random = {seed};
+  for (auto& row : input->w8) FillRow(row, [&] { return random.Below(16); });
+  for (auto& row : input->a8) FillRow(row, [&] { return static_cast<int>(random.Below(255)) - 127; });
+  for (auto& phase : input->a16) {
+    for (auto& row : phase) FillRow(row, [&] { return BF16FromF32(random.Small()); });
+  }
+  for (auto& row : input->b16) FillRow(row, [&] { return BF16FromF32(random.Small()); });
+  for (auto& phase : input->a32) {
+    for (auto& row : phase) FillRow(row, [&] { return random.Small(); });
+  }
+  for (auto& row : input->b32) FillRow(row, [&] { return random.Small(); });
+}
+
+}  // namespace moonlit
