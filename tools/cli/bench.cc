@@ -8,6 +8,8 @@
 #include <random>
 
 #include "nlohmann/json.hpp"
+#include "tools/cli/bench_attention.h"
+#include "tools/cli/bench_kernels.h"
 #include "tools/cli/bench_report.h"
 #include "tools/cli/model_flags.h"
 
@@ -50,11 +52,14 @@ class Bench : public Command {
         ->capture_default_str()
         ->check(CLI::IsMember({"md", "json", "csv"}));
     app.add_flag("--no-warmup", no_warmup_, "Skip the warm-up");
+    DeclareModes(app);
   }
 
   int Run() override {
     if (key_types_.empty()) key_types_.push_back("");
     if (value_types_.empty()) value_types_.push_back("");
+    if (kernels_) return kernel_bench_.Run(threads_, measure_, format_);
+    if (attention_) return attention_bench_.Run(threads_, key_types_, value_types_, measure_, format_);
     for (const std::string& model : models_) {
       for (uint32_t threads : threads_) {
         for (const std::string& key_type : key_types_) {
@@ -74,6 +79,26 @@ class Bench : public Command {
   }
 
  private:
+  // Other things to measure than a model, with flags of their own; -t and -o (and -ctk, -ctv) go with them.
+  void DeclareModes(CLI::App& app) {
+    CLI::Option* kernels = app.add_flag("--kernels", kernels_,
+                                        "Measure the product kernels instead of a model: format x shape x rows, as "
+                                        "shares of this machine's measured peaks");
+    CLI::Option* attention = app.add_flag("--attention", attention_,
+                                          "Measure fused attention instead of a model, beside the naive version that "
+                                          "stores its table of scores");
+    kernels->excludes(attention);
+    for (const char* name : {"--model", "--n-prompt", "--n-gen", "--n-depth", "--repetitions", "--batch-size",
+                             "--ubatch-size", "--flash-attn", "--no-warmup"}) {
+      kernels->excludes(app.get_option(name));
+      attention->excludes(app.get_option(name));
+    }
+    for (const char* name : {"--cache-type-k", "--cache-type-v"}) kernels->excludes(app.get_option(name));
+    kernel_bench_.DeclareFlags(app, kernels);
+    attention_bench_.DeclareFlags(app, attention);
+    measure_.Declare(app);
+  }
+
   struct Test {
     size_t n_prompt, n_gen, n_depth;
   };
@@ -176,6 +201,10 @@ class Bench : public Command {
   std::string flash_;
   std::string format_ = "md";
   bool no_warmup_ = false;
+  bool kernels_ = false, attention_ = false;
+  MeasureOptions measure_;
+  KernelBench kernel_bench_;
+  AttentionBench attention_bench_;
   std::vector<BenchRow> rows_;
 };
 

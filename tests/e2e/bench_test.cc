@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// `moonlit bench --kernels` and `--attention` from outside, on shapes so small that nothing about speed can be said: that the
+// reports have their rows and keys, that numbers agree with each other, and that the fused result is the naive one's.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "nlohmann/json.hpp"
+#include "tests/e2e/process.h"
+
+namespace moonlit::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::vector<std::string> kQuick = {"--min-seconds", "0", "--read-mib", "1", "--cold-mib", "0", "-t", "2"};
+
+Outcome Bench(std::vector<std::string> flags, const char* variant = nullptr) {
+  flags.insert(flags.begin(), "bench");
+  flags.insert(flags.end(), kQuick.begin(), kQuick.end());
+  RunOptions options;
+  if (variant != nullptr) options.environment = {std::string("MOONLIT_VARIANT=") + variant};
+  return RunMoonlit(flags, options);
+}
+
+void ExpectPeaks(const nlohmann::json& report) {
+  ASSERT_EQ(report["peaks"].size(), 1u);
+  const auto& peaks = report["peaks"][0];
+  EXPECT_EQ(peaks["threads"], 2);
+  for (const char* rate : {"int8_gops", "f32_gflops", "read_gb_s"}) EXPECT_GT(peaks[rate].get<double>(), 0) << rate;
+  EXPECT_EQ(peaks["bf16_gflops"].get<double>() > 0, peaks["bf16_loop"] != "none");
+  for (const char* name : {"int8_loop", "f32_loop", "read_pages"}) EXPECT_NE(peaks[name], "") << name;
+  EXPECT_GE(peaks["read_streams"].get<int>(), 1);
+}
+
+TEST(BenchKernels, JsonHasARowForEveryFormatShapeAndRows) {
+  const Outcome run =
+      Bench({"--kernels", "--formats", "Q4_0,q6_k,F16", "--shapes", "32x256,48x512", "--rows", "1,5", "-o", "json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto report = nlohmann::json::parse(run.out);
+  ExpectPeaks(report);
+  std::set<std::string> rows;
+  for (const auto& row : report["kernels"]) {
+    for (const char* key : {"peak_percent", "read_percent", "quantize_us", "pack_gb_s", "provider"})
+      EXPECT_TRUE(row.contains(key)) << key;
+    EXPECT_THAT(row["kernel"].get<std::string>(), Not(testing::IsEmpty()));
+    const double seconds = 1e-6 * row["time_us"].get<double>();
+    const double macs = row["m"].get<double>() * row["n"].get<double>() * row["k"].get<double>();
+    EXPECT_NEAR(row["gops"].get<double>() * seconds, 2e-9 * macs, 1e-9 * 2e-9 * macs);
+    if (row["format"] == "Q4_0") {  // 18 bytes for 32 weights
+      const double bytes = row["n"].get<double>() * row["k"].get<double>() / 32 * 18;
+      EXPECT_NEAR(row["gb_s"].get<double>() * seconds, 1e-9 * bytes, 1e-9 * 1e-9 * bytes);
+      EXPECT_EQ(row["peak"], "int8");
+    }
+    rows.insert(row["format"].get<std::string>() + row["n"].dump() + "x" + row["k"].dump() + "," + row["m"].dump());
+  }
+  EXPECT_EQ(report["kernels"].size(), 12u);
+  EXPECT_EQ(rows.size(), 12u);
+  EXPECT_EQ(rows.count("Q6_K48x512,5"), 1u);
+}
+
+TEST(BenchKernels, MarkdownAndForcedVariant) {
+  const Outcome run = Bench({"--kernels", "--formats", "Q8_0", "--shapes", "16x64", "--rows", "1"}, "scalar");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("variant scalar"));
+  EXPECT_THAT(run.out, HasSubstr("| Q8_0 | 16 | 64 | 1 |"));
+}
+
+TEST(BenchKernels, WrongFlagsAreUsageErrors) {
+  const Outcome shape = Bench({"--kernels", "--shapes", "16by64"});
+  EXPECT_EQ(shape.exit_code, 2);
+  EXPECT_THAT(shape.err, HasSubstr("16by64"));
+  const Outcome width = Bench({"--kernels", "--shapes", "16x64", "--formats", "Q4_K"});
+  EXPECT_EQ(width.exit_code, 2);
+  EXPECT_THAT(width.err, HasSubstr("256"));
+  EXPECT_EQ(Bench({"--kernels", "--formats", "Q9_9"}).exit_code, 2);
+  EXPECT_EQ(Bench({"--kernels", "--attention"}).exit_code, 2);
+  EXPECT_EQ(Bench({"--kernels", "-p", "16"}).exit_code, 2);
+  EXPECT_EQ(Bench({"--formats", "Q4_0"}).exit_code, 2) << "only with --kernels";
+  EXPECT_EQ(Bench({"--plot", "x.svg"}).exit_code, 2) << "only with --attention";
+}
+
+// Bounds of docs/design.md for unit-normal data, and some room: the data here is uniform and few.
+double DifferenceBound(const std::string& type) {
+  return type == "f32" || type == "f16" ? 1e-3 : type == "bf16" ? 1e-2 : 1e-1;
+}
+
+TEST(BenchAttention, JsonRowsAgreeWithTheNaiveVersion) {
+  const Outcome run = Bench({"--attention", "--shape", "6,3,32", "--contexts", "40,600", "--tokens", "1,33", "--ctk",
+                             "f32,bf16,q8_0", "-ctv", "f32", "-o", "json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto report = nlohmann::json::parse(run.out);
+  ExpectPeaks(report);
+  ASSERT_EQ(report["attention"].size(), 12u);
+  for (const auto& row : report["attention"]) {
+    const double tokens = row["tokens"].get<double>(), context = row["context"].get<double>();
+    const double keys = tokens * (context - tokens) + tokens * (tokens + 1) / 2;
+    const double flops = 4 * 6 * 32 * keys;
+    EXPECT_NEAR(row["gflops"].get<double>() * row["time_ms"].get<double>() * 1e6, flops, 1e-9 * flops);
+    EXPECT_EQ(row["gb_s"].is_null(), tokens > 1);
+    EXPECT_TRUE(row["peak_percent"].is_number());
+    EXPECT_GT(row["naive_ms"].get<double>(), 0);
+    EXPECT_GT(row["speedup"].get<double>(), 0);
+    EXPECT_GT(row["difference"].get<double>(), 0) << "two ways of summation never agree in every bit";
+    EXPECT_LT(row["difference"].get<double>(), DifferenceBound(row["type_k"].get<std::string>())) << row.dump();
+    if (tokens == 1 && row["type_k"] == "f32") {
+      const double bytes = row["gb_s"].get<double>() * row["time_ms"].get<double>() * 1e6;
+      EXPECT_NEAR(bytes, 3 * context * 2 * 32 * 4, 1e-6 * bytes);
+    }
+  }
+}
+
+TEST(BenchAttention, PlotHasACurveForEachWayAndAPointForEachLength) {
+  const std::string path = ::testing::TempDir() + "moonlit_attention.svg";
+  std::remove(path.c_str());
+  const Outcome run = Bench({"--attention", "--shape", "2,1,16", "--contexts", "8,24,1024", "--tokens", "1",
+                             "--naive-mib", "1", "--plot", path, "-o", "csv"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("tokens,context"));
+  std::ifstream in(path);
+  std::ostringstream svg;
+  svg << in.rdbuf();
+  const std::string text = svg.str();
+  auto count = [&](const std::string& what) {
+    size_t found = 0;
+    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("<svg "), 1u);
+  EXPECT_EQ(count("</svg>"), 1u);
+  EXPECT_EQ(count("<polyline "), 2u);
+  EXPECT_EQ(count("<circle "), 5u) << "the naive table of 1024 x 1024 floats is above the limit";
+  std::remove(path.c_str());
+}
+
+TEST(BenchAttention, WrongFlagsAreUsageErrors) {
+  EXPECT_EQ(Bench({"--attention", "--shape", "6,4,32"}).exit_code, 2);
+  EXPECT_EQ(Bench({"--attention", "--shape", "6,4"}).exit_code, 2);
+  EXPECT_EQ(Bench({"--attention", "-ctk", "q9"}).exit_code, 2);
+  EXPECT_EQ(Bench({"--attention", "--tokens", "0"}).exit_code, 2);
+  EXPECT_EQ(Bench({"--attention", "--rows", "1"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace moonlit::test
