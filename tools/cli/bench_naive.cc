@@ -27,6 +27,7 @@ MOONLIT_WIDEST void AddFourRows(const float* a, const float* rows, size_t stride
 namespace {
 
 constexpr size_t kRowsPerTask = 8;
+constexpr size_t kTablesBytes = size_t{64} << 20;
 
 // out[j] = sum over i < count of a[i] * rows[i][j]
 void Combine(const float* a, size_t count, const float* rows, size_t stride, size_t n, float* out) {
@@ -51,7 +52,9 @@ Result<NaiveAttention> NaiveAttention::Make(const NaiveShape& shape, const float
   NaiveAttention naive;
   naive.shape_ = shape;
   naive.values_ = values;
-  MOONLIT_ASSIGN_OR_RETURN(naive.table_, Buffer::Allocate(shape.table_bytes(), "the naive table of scores"));
+  naive.heads_at_once_ = std::clamp<size_t>(kTablesBytes / shape.table_bytes(), 1, shape.heads);
+  MOONLIT_ASSIGN_OR_RETURN(naive.table_,
+                           Buffer::Allocate(naive.heads_at_once_ * shape.table_bytes(), "the naive table of scores"));
   naive.keys_.resize(shape.kv_heads * shape.head_dim * shape.context);
   const size_t d = shape.head_dim, n = shape.context;
   for (size_t head = 0; head < shape.kv_heads; ++head) {
@@ -64,22 +67,26 @@ Result<NaiveAttention> NaiveAttention::Make(const NaiveShape& shape, const float
 
 void NaiveAttention::Run(ThreadPool& pool, const float* q, size_t q_rows, float scale, float* out) {
   const size_t d = shape_.head_dim, n = shape_.context, stride = shape_.heads * d;
-  float* table = table_.as<float>();
-  const auto for_rows = [&](auto&& body) {
-    ForTasks(pool, CeilDiv(shape_.tokens, kRowsPerTask), [&](size_t task, size_t) {
-      const size_t end = std::min(shape_.tokens, (task + 1) * kRowsPerTask);
-      for (size_t i = task * kRowsPerTask; i < end; ++i) body(i, n - shape_.tokens + i + 1, table + i * n);
+  const size_t tasks = CeilDiv(shape_.tokens, kRowsPerTask);
+  for (size_t first_head = 0; first_head < shape_.heads; first_head += heads_at_once_) {
+    const size_t heads = std::min(heads_at_once_, shape_.heads - first_head);
+    // body(head, i, visible keys, row of the table) for every query i of these heads
+    const auto for_rows = [&](auto&& body) {
+      ForTasks(pool, heads * tasks, [&](size_t task, size_t) {
+        const size_t slot = task / tasks, begin = task % tasks * kRowsPerTask;
+        const size_t end = std::min(shape_.tokens, begin + kRowsPerTask);
+        float* table = table_.as<float>() + slot * shape_.tokens * n;
+        for (size_t i = begin; i < end; ++i) body(first_head + slot, i, n - shape_.tokens + i + 1, table + i * n);
+      });
+    };
+    const size_t group = shape_.heads / shape_.kv_heads;
+    for_rows([&](size_t head, size_t i, size_t visible, float* row) {
+      Combine(q + i % q_rows * stride + head * d, d, keys_.data() + head / group * d * n, n, visible, row);
     });
-  };
-  for (size_t head = 0; head < shape_.heads; ++head) {
-    const size_t kv_head = head / (shape_.heads / shape_.kv_heads);
-    for_rows([&](size_t i, size_t visible, float* row) {
-      Combine(q + i % q_rows * stride + head * d, d, keys_.data() + kv_head * d * n, n, visible, row);
-    });
-    for_rows([&](size_t, size_t visible, float* row) { Softmax(row, visible, scale); });
-    for_rows([&](size_t i, size_t visible, const float* row) {
+    for_rows([&](size_t, size_t, size_t visible, float* row) { Softmax(row, visible, scale); });
+    for_rows([&](size_t head, size_t i, size_t visible, const float* row) {
       std::vector<float> result(d);
-      Combine(row, visible, values_ + kv_head * n * d, d, d, result.data());
+      Combine(row, visible, values_ + head / group * n * d, d, d, result.data());
       const bool last = i + q_rows >= shape_.tokens;
       if (last) std::copy(result.begin(), result.end(), out + i % q_rows * stride + head * d);
     });
