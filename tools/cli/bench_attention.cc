@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cli/bench_attention.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -56,11 +54,7 @@ double ArithmeticPeak(const AttentionShape& s, const MachinePeaks& peaks) {
   return keys > 0 && values > 0 ? 2 / (1 / keys + 1 / values) : 0;
 }
 
-size_t NaiveLimit(size_t naive_mib) {
-  if (naive_mib != 0) return naive_mib << 20;
-  const size_t memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return std::min(size_t{2} << 30, memory / 4);
-}
+size_t NaiveLimit(size_t naive_mib) { return BytesOrQuarter(naive_mib, size_t{2} << 30); }
 
 double RelativeDistance(const float* values, const std::vector<float>& reference) {
   double distance = 0, norm = 0;
@@ -93,7 +87,7 @@ class AttentionMeasurement {
     const size_t floats = s.kv_heads * s.context * s.head_dim;
     const std::vector<float> keys = RandomValues(floats, 1), values = RandomValues(floats, 2);
     // A single token meets as many layers as lie in memory: a model's layers follow each other too.
-    const double cold_bytes = static_cast<double>(options_.cold_mib << 20);
+    const double cold_bytes = static_cast<double>(BytesOfMib(options_.cold_mib));
     const size_t layers =
         s.tokens > 1 ? 1 : std::max<size_t>(1, static_cast<size_t>(cold_bytes / FusedAttention::CacheBytes(s)));
     auto fused = FusedAttention::Make(s, variant_, pool_, layers, keys.data(), values.data());
@@ -110,7 +104,7 @@ class AttentionMeasurement {
     });
     MOONLIT_RETURN_IF_ERROR(status);
     const NaiveShape naive{s.heads, s.kv_heads, s.head_dim, s.tokens, s.context};
-    if (naive.table_bytes() <= naive_limit_) {
+    if (uint64_t{s.tokens} * s.context <= naive_limit_ / sizeof(float)) {
       MOONLIT_RETURN_IF_ERROR(MeasureNaive(naive, keys, values, attention, &outcome));
     }
     return outcome;
@@ -164,7 +158,7 @@ nlohmann::ordered_json ToRow(const AttentionShape& s, const Outcome& o, const Ma
           {"peak_percent", Percent(gflops, ArithmeticPeak(s, peaks))},
           {"gb_s", gb_s},
           {"read_percent", read_percent},
-          {"naive_table_mib", static_cast<double>(s.tokens * s.context * sizeof(float)) / 1048576.0},
+          {"naive_table_mib", 4.0 * static_cast<double>(s.tokens) * static_cast<double>(s.context) / 1048576.0},
           {"naive_ms", naive_ms},
           {"speedup", speedup},
           {"difference", difference}};
@@ -247,33 +241,39 @@ std::string PlotTitle(const std::vector<size_t>& shape, Variant variant) {
 }  // namespace
 
 void AttentionBench::DeclareFlags(CLI::App& app, CLI::Option* mode) {
-  app.add_option("--shape", shape_, "--attention: heads,KV heads,head size")
+  constexpr char kGroup[] = "With --attention";
+  app.add_option("--shape", shape_, "Heads,KV heads,head size")
       ->delimiter(',')
       ->expected(3)
       ->needs(mode)
+      ->group(kGroup)
       ->check(CLI::Range(size_t{1}, size_t{1024}))
       ->capture_default_str();
-  app.add_option("--contexts", contexts_, "--attention: keys in the cache")
+  app.add_option("--contexts", contexts_, "Keys in the cache")
       ->delimiter(',')
       ->needs(mode)
+      ->group(kGroup)
       ->check(CLI::Range(size_t{1}, size_t{1} << 24))
       ->capture_default_str();
-  app.add_option("--tokens", tokens_, "--attention: query tokens, the last ones of the context")
+  app.add_option("--tokens", tokens_, "Query tokens, the last ones of the context")
       ->delimiter(',')
       ->needs(mode)
+      ->group(kGroup)
       ->check(CLI::Range(size_t{1}, size_t{1} << 24))
       ->capture_default_str();
   app.add_option(
          "--naive-mib", naive_mib_,
-         "--attention: the naive version is left out where its table of tokens x context floats takes more MiB; "
+         "The naive version is left out where its table of tokens x context floats (of one head) takes more MiB; "
          "0: 2048, or a quarter of the memory if that is less")
       ->needs(mode)
+      ->group(kGroup)
       ->check(CLI::Range(size_t{0}, size_t{1} << 24))
       ->capture_default_str();
   app.add_option("--plot", plot_,
-                 "--attention: also measure self-attention of T tokens over T keys for every context T, and draw time "
+                 "Also measure self-attention of T tokens over T keys for every context T, and draw time "
                  "against T, fused and naive, on logarithmic axes into this SVG file")
-      ->needs(mode);
+      ->needs(mode)
+      ->group(kGroup);
 }
 
 int AttentionBench::Run(const std::vector<uint32_t>& threads, const std::vector<std::string>& key_types,

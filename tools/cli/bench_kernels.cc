@@ -229,7 +229,7 @@ Status MeasureShape(const Setting& setting, ThreadPool& pool, Format format, Sha
   const ProductKernel& kernel = GetProductKernel(setting.variant, format);
   const MeasureOptions& options = setting.options;
   MOONLIT_ASSIGN_OR_RETURN(PackedCopies weights,
-                           PackedCopies::Make(kernel, format, shape, options.cold_mib << 20, pool));
+                           PackedCopies::Make(kernel, format, shape, BytesOfMib(options.cold_mib), pool));
   for (size_t rows : setting.rows) {
     MOONLIT_ASSIGN_OR_RETURN(Product product, Product::Make(setting.variant, kernel, shape, rows));
     const double quantize = product.Quantize(pool, options.min_seconds / 10);
@@ -290,16 +290,20 @@ Status ParseShapes(const std::vector<std::string>& texts, const std::vector<Form
 }  // namespace
 
 void KernelBench::DeclareFlags(CLI::App& app, CLI::Option* mode) {
-  app.add_option("--formats", formats_, "--kernels: block formats, like Q4_0,Q4_K (default: all)")
-      ->delimiter(',')
-      ->needs(mode);
-  app.add_option("--shapes", shapes_, "--kernels: outputs x inputs of the weights, NxK")
+  constexpr char kGroup[] = "With --kernels";
+  app.add_option("--formats", formats_, "Block formats, like Q4_0,Q4_K (default: all)")
       ->delimiter(',')
       ->needs(mode)
+      ->group(kGroup);
+  app.add_option("--shapes", shapes_, "Outputs x inputs of the weights, NxK")
+      ->delimiter(',')
+      ->needs(mode)
+      ->group(kGroup)
       ->capture_default_str();
-  app.add_option("--rows", rows_, "--kernels: rows of activations (tokens), M")
+  app.add_option("--rows", rows_, "Rows of activations (tokens), M")
       ->delimiter(',')
       ->needs(mode)
+      ->group(kGroup)
       ->check(CLI::Range(size_t{1}, size_t{65536}))
       ->capture_default_str();
 }

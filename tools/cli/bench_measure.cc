@@ -34,16 +34,17 @@ double MeasureDots(ThreadPool& pool, const PeakLoop& loop, double min_seconds) {
   auto input = std::make_unique<PeakInput>();
   FillPeakInput(1, input.get());
   const size_t tasks = pool.threads() * kTasksPerThread;
+  const size_t rounds = min_seconds > 0 ? kPeakMaxRounds : kPeakMaxRounds / 64;  // 0: to see that it runs, not how fast
   size_t calls = 1;
   auto pass = [&](size_t, size_t) {
     double sum = 0;
-    for (size_t i = 0; i < calls; ++i) sum += loop.run(*input, kPeakMaxRounds);
+    for (size_t i = 0; i < calls; ++i) sum += loop.run(*input, rounds);
     sink.fetch_add(static_cast<uint64_t>(std::abs(sum)), std::memory_order_relaxed);
   };
   const double once = BestSeconds(0, [&] { ForTasks(pool, tasks, pass); });
   if (min_seconds > 0) calls = std::clamp<size_t>(static_cast<size_t>(kPassSeconds / once), 1, 10000);
   const double best = BestSeconds(min_seconds, [&] { ForTasks(pool, tasks, pass); });
-  return 1e-9 * PeakOps(loop) * static_cast<double>(kPeakMaxRounds * calls * tasks) / best;
+  return 1e-9 * PeakOps(loop) * static_cast<double>(rounds * calls * tasks) / best;
 }
 
 // Anonymous memory of this process in 2 MiB pages; 0 when the system does not say.
@@ -53,12 +54,6 @@ size_t HugePageBytes() {
     if (line.rfind("AnonHugePages:", 0) == 0) return std::strtoull(line.c_str() + 14, nullptr, 10) << 10;
   }
   return 0;
-}
-
-size_t ReadBytes(size_t read_mib) {
-  if (read_mib != 0) return read_mib << 20;
-  const size_t memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return std::min(size_t{512} << 20, memory / 4);
 }
 
 void MeasureReads(ThreadPool& pool, const PeakTable& table, const Buffer& buffer, const char* pages, double min_seconds,
@@ -86,7 +81,8 @@ void MeasureReads(ThreadPool& pool, const PeakTable& table, const Buffer& buffer
 
 Status MeasureMemory(ThreadPool& pool, const PeakTable& table, const MeasureOptions& options, MachinePeaks* peaks) {
   for (const bool huge : {false, true}) {
-    MOONLIT_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(ReadBytes(options.read_mib), "the read loop's buffer"));
+    MOONLIT_ASSIGN_OR_RETURN(
+        Buffer buffer, Buffer::Allocate(BytesOrQuarter(options.read_mib, size_t{512} << 20), "the read loop's buffer"));
 #ifdef MADV_NOHUGEPAGE
     if (!huge) madvise(buffer.data(), buffer.size(), MADV_NOHUGEPAGE);
 #endif
@@ -118,22 +114,32 @@ Status RaisePeaks(ThreadPool& pool, Variant variant, const MeasureOptions& optio
 
 }  // namespace
 
+size_t BytesOfMib(uint64_t mib) { return static_cast<size_t>(std::min<uint64_t>(mib << 20, SIZE_MAX / 2)); }
+
+size_t BytesOrQuarter(uint64_t mib, size_t bytes) {
+  if (mib != 0) return BytesOfMib(mib);
+  const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return static_cast<size_t>(std::min<uint64_t>(bytes, memory / 4));
+}
+
 void MeasureOptions::Declare(CLI::App& app) {
+  constexpr char kGroup[] = "With --kernels or --attention";
   app.add_option(
          "--min-seconds", min_seconds,
-         "--kernels, --attention: every measurement is repeated until this much time has passed, and until the fifth "
-         "repetition if that comes within ten times as long; the best one counts")
+         "Every measurement is repeated until this much time has passed, and until the fifth repetition if that "
+         "comes within ten times as long; the best one counts")
+      ->group(kGroup)
       ->capture_default_str()
       ->check(CLI::Range(0.0, 60.0));
   app.add_option("--read-mib", read_mib,
-                 "--kernels, --attention: MiB that the loop for the read bandwidth reads; 0: 512, or a quarter of the "
-                 "memory if that is less")
+                 "MiB that the loop for the read bandwidth reads; 0: 512, or a quarter of the memory if that is less")
+      ->group(kGroup)
       ->capture_default_str()
       ->check(CLI::Range(size_t{0}, size_t{1} << 20));
-  app.add_option(
-         "--cold-mib", cold_mib,
-         "--kernels, --attention: distinct copies of the weights (of the cache) take turns until they are this many "
-         "MiB, so that they come from memory; more than the last cache level")
+  app.add_option("--cold-mib", cold_mib,
+                 "Copies of the weights, and for one token of the cache, take turns until they are this many MiB, so "
+                 "that they come from memory: choose more than twice the last cache level")
+      ->group(kGroup)
       ->capture_default_str()
       ->check(CLI::Range(size_t{0}, size_t{1} << 20));
 }

@@ -27,6 +27,11 @@ struct MeasureOptions {
   void Declare(CLI::App& app);
 };
 
+// MiB as bytes, at most half of what an address can reach.
+size_t BytesOfMib(uint64_t mib);
+// A number of MiB that a flag gives; 0: `bytes`, or a quarter of the machine's memory if that is less.
+size_t BytesOrQuarter(uint64_t mib, size_t bytes);
+
 // Best time of `body`, repeated until min_seconds have passed, and until the fifth time if that comes within ten times as long.
 template <class Body>
 double BestSeconds(double min_seconds, Body&& body) {
