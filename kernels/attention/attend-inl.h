@@ -150,45 +150,54 @@ void MultiplyValues(Call& call, const TileView& view, const TilePointers& tile, 
   }
 }
 
-// The slots that any row sees: [first, last), empty when first >= last.
-struct SlotRange {
-  size_t first;
-  size_t last;
+// The slots that any row sees, and those that all see.
+struct Visible {
+  SlotRange any;
+  SlotRange all;
 };
 
-SlotRange VisibleSlots(const AttentionArgs& args) {
-  int64_t first = INT64_MAX, last = 0;
+Visible VisibleSlots(const AttentionArgs& args) {
+  int64_t first = INT64_MAX, last = 0, latest_first = 0, earliest_last = INT64_MAX;
   for (size_t r = 0; r < args.rows; ++r) {
+    latest_first = args.first[r] > latest_first ? args.first[r] : latest_first;
+    earliest_last = args.last[r] < earliest_last ? args.last[r] : earliest_last;
     if (args.first[r] >= args.last[r]) continue;
     first = args.first[r] < first ? args.first[r] : first;
     last = args.last[r] > last ? args.last[r] : last;
   }
-  if (first >= last) return {0, 0};
-  return {static_cast<size_t>(first < 0 ? 0 : first), static_cast<size_t>(last)};
+  if (first >= last) return {{0, 0}, {0, 0}};
+  return {{static_cast<size_t>(first < 0 ? 0 : first), static_cast<size_t>(last)},
+          {static_cast<size_t>(latest_first), static_cast<size_t>(earliest_last < 0 ? 0 : earliest_last)}};
 }
 
-void RunSegment(Call& call, const SlotRange& visible, size_t segment, float* triples) {
+void RunSegment(Call& call, const Visible& visible, size_t segment, float* triples) {
   const AttentionArgs& args = *call.args;
+  const DF32 df;
   const size_t stride = AttentionTripleFloats(*args.layout);
   for (size_t r = 0; r < args.rows; ++r) {
     float* triple = triples + r * stride;
     triple[0] = kNegInf;
     memset(triple + 1, 0, (stride - 1) * sizeof(float));
   }
+  memset(call.work.lane_sums, 0, args.rows * kLanes * sizeof(float));
   size_t slot = segment * kAttentionSegment;
-  const size_t end = slot + kAttentionSegment < visible.last ? slot + kAttentionSegment : visible.last;
-  if (slot < visible.first) slot = visible.first / kTile * kTile;
+  const size_t end = slot + kAttentionSegment < visible.any.last ? slot + kAttentionSegment : visible.any.last;
+  if (slot < visible.any.first) slot = visible.any.first / kTile * kTile;
+  TileView view;
+  view.whole = false;
   for (; slot < end; slot += kTile) {
-    TileView view;
-    LookAtTile(args, slot, &view);
+    LookAtTile(args, visible.all, slot, &view);
     if (!view.any) continue;
     const TilePointers tile = FindTile(args, slot);
-    const TilePointers next = PeekTile(args, slot + kTile, visible.last);
+    const TilePointers next = PeekTile(args, slot + kTile, visible.any.last);
     MultiplyKeys(call, view, tile, next);
     for (size_t r = 0; r < args.rows; ++r) {
       if (Sees(view, r)) SoftmaxRow(call.rule, args, view, r, call.value_dims, call.work, triples + r * stride);
     }
     MultiplyValues(call, view, tile, next, triples);
+  }
+  for (size_t r = 0; r < args.rows; ++r) {
+    triples[r * stride + 1] = hn::ReduceSum(df, hn::Load(df, call.work.lane_sums + r * kLanes));
   }
 }
 
@@ -204,12 +213,12 @@ void AttendSegment(const AttentionArgs& args, size_t segment, float* triples) {
 
 void Attend(const AttentionArgs& args) {
   Call call = StartCall(args);
-  const SlotRange visible = VisibleSlots(args);
+  const Visible visible = VisibleSlots(args);
   const size_t value_dim = args.layout->value_dim;
   const size_t stride = AttentionTripleFloats(*args.layout);
   RunningRow rows[kAttentionMaxRows];
   for (size_t r = 0; r < args.rows; ++r) rows[r] = {kNegInf, 0.0f};
-  for (size_t s = visible.first / kAttentionSegment; s * kAttentionSegment < visible.last; ++s) {
+  for (size_t s = visible.any.first / kAttentionSegment; s * kAttentionSegment < visible.any.last; ++s) {
     RunSegment(call, visible, s, call.work.triples);
     for (size_t r = 0; r < args.rows; ++r) FoldTriple(call.work.triples + r * stride, value_dim, &rows[r], args.out[r]);
   }

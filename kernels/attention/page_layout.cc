@@ -10,8 +10,6 @@
 namespace moonlit {
 namespace {
 
-constexpr uint32_t kMaxHeadDim = 1024;
-
 uint64_t Aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }

@@ -57,8 +57,11 @@ struct PageLayout {
   size_t page_bytes;  // layers * kv_heads * part_bytes
 };
 
+// Largest key or value size of a head.
+inline constexpr uint32_t kMaxHeadDim = 1024;
+
 // Computes the offsets. Returns false when a field is out of range (zero, page_tokens no multiple of kAttentionTile, head
-// sizes above 1024) or the size overflows.
+// sizes above kMaxHeadDim) or the size overflows.
 bool FinishPageLayout(PageLayout* layout);
 
 static inline size_t PagePartOffset(const PageLayout& layout, size_t layer, size_t head) {

@@ -24,20 +24,20 @@ void PackFloatQueries(const AttentionArgs& args, size_t lanes, Workspace& work) 
   }
 }
 
-HWY_INLINE uint32_t BF16BitsOf(float x) { return hn::GetLane(RoundToBF16(hn::Set(DF32(), x))) >> 16; }
-
+// Rounded, a row in memory is the row of pairs that a lane's words are.
 void PackBF16Queries(const AttentionArgs& args, size_t lanes, Workspace& work) {
   const size_t key_dim = args.layout->key_dim;
   work.q_block = lanes * kRowBlock;
   const size_t rows = RoundUp(args.rows, kRowBlock);
+  HWY_ALIGN uint16_t row[kMaxHeadDim + kLanes];
   for (size_t r = 0; r < rows; ++r) {
-    uint32_t* q = work.q + r / kRowBlock * work.q_block + r % kRowBlock;
-    for (size_t i = 0; i < lanes; ++i) {
-      const bool inside = r < args.rows;
-      const float low = inside ? args.q[r][2 * i] : 0.0f;
-      const float high = inside && 2 * i + 1 < key_dim ? args.q[r][2 * i + 1] : 0.0f;
-      q[i * kRowBlock] = BF16BitsOf(low) | BF16BitsOf(high) << 16;
+    memset(row, 0, 2 * lanes * sizeof(uint16_t));
+    for (size_t i = 0; r < args.rows && i < key_dim; i += kLanes) {
+      const size_t left = key_dim - i;
+      StoreAsBF16(left < kLanes ? hn::LoadN(DF32(), args.q[r] + i, left) : hn::LoadU(DF32(), args.q[r] + i), row + i);
     }
+    uint32_t* q = work.q + r / kRowBlock * work.q_block + r % kRowBlock;
+    for (size_t i = 0; i < lanes; ++i) memcpy(q + i * kRowBlock, row + 2 * i, sizeof(uint32_t));
   }
 }
 

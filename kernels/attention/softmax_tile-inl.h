@@ -33,7 +33,7 @@ HWY_INLINE void ScaleOutputs(float* out, size_t floats, float factor) {
   for (size_t i = 0; i < floats; i += kLanes) hn::Store(hn::Mul(hn::Load(DF32(), out + i), f), DF32(), out + i);
 }
 
-// Products -> scores: scale, cap, ALiBi, bounds.
+// Products -> scores: scale, cap, ALiBi.
 HWY_INLINE void FinishScores(const ScoreRule& rule, const AttentionArgs& args, size_t row, const TileView& view,
                              VF32 (&x)[kTileVecs]) {
   const DF32 df;
@@ -51,7 +51,11 @@ HWY_INLINE void FinishScores(const ScoreRule& rule, const AttentionArgs& args, s
       x[v] = hn::MulAdd(slope, j, x[v]);
     });
   }
-  // By comparisons, not by Min and Max, which lose NaN on some targets.
+}
+
+// Keeps scores inside +-kLargestScore. By comparisons, not by Min and Max, which lose NaN on some targets.
+HWY_INLINE void BoundScores(VF32 (&x)[kTileVecs]) {
+  const DF32 df;
   const VF32 highest = hn::Set(df, kLargestScore);
   const VF32 lowest = hn::Set(df, -kLargestScore);
   ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
@@ -73,37 +77,52 @@ HWY_INLINE void HideSlots(size_t low, size_t high, VF32 (&x)[kTileVecs]) {
 // bf16 probabilities for the products with V. The sum takes the rounded values too, so that the weights still add up to
 // 1.
 HWY_INLINE void StoreBF16(uint16_t* out, VF32 (&p)[kTileVecs]) {
-  const hn::Rebind<uint16_t, DF32> du16;
-  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
-    const VU32 rounded = RoundToBF16(p[v]);
-    hn::StoreU(hn::TruncateTo(du16, hn::ShiftRight<16>(rounded)), du16, out + v * kLanes);
-    p[v] = hn::BitCast(DF32(), rounded);
-  });
+  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { p[v] = StoreAsBF16(p[v], out + v * kLanes); });
+}
+
+// The largest score of each lane.
+HWY_INLINE VF32 LargestOfLanes(const VF32 (&x)[kTileVecs]) {
+  VF32 largest = x[0];
+  ForTileVecs<1>([&](auto v) MOONLIT_INLINE_LAMBDA { largest = hn::Max(largest, x[v]); });
+  return largest;
+}
+
+// Sums, outputs: of a row's triple; they are rescaled to the new maximum.
+HWY_INLINE void RaiseMaximum(float max, size_t value_floats, float* lane_sums, float* triple) {
+  if (triple[0] != kNegInf) {
+    const float correction = Exp2Of(triple[0] - max);
+    ScaleOutputs(lane_sums, kLanes, correction);
+    ScaleOutputs(triple + 16, value_floats, correction);
+  }
+  triple[0] = max;
 }
 
 // One row that sees something of the tile. scores: [kTile] products, replaced by probabilities. triple: max, sum, ...,
-// outputs.
+// outputs; the sum is in work.lane_sums until the segment ends.
 void SoftmaxRow(const ScoreRule& rule, const AttentionArgs& args, const TileView& view, size_t row, size_t value_floats,
                 Workspace& work, float* triple) {
   const DF32 df;
   float* scores = work.scores + row * kTile;
+  float* lane_sums = work.lane_sums + row * kLanes;
+  const bool partial = view.low[row] != 0 || view.high[row] != kTile;
   VF32 x[kTileVecs];
   ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = hn::Load(df, scores + v * kLanes); });
   FinishScores(rule, args, row, view, x);
-  if (view.low[row] != 0 || view.high[row] != kTile) HideSlots(view.low[row], view.high[row], x);
-  VF32 largest = x[0];
-  ForTileVecs<1>([&](auto v) MOONLIT_INLINE_LAMBDA { largest = hn::Max(largest, x[v]); });
-  const float tile_max = hn::ReduceMax(df, largest);
-  if (tile_max > triple[0]) {
-    if (triple[1] != 0.0f) {
-      const float correction = Exp2Of(triple[0] - tile_max);
-      triple[1] *= correction;
-      ScaleOutputs(triple + 16, value_floats, correction);
-    }
-    triple[0] = tile_max;
+  if (partial) HideSlots(view.low[row], view.high[row], x);
+  VF32 largest = LargestOfLanes(x);
+  // Most tiles don't raise the maximum, and one comparison tells.
+  bool rises = !hn::AllFalse(df, hn::Gt(largest, hn::Set(df, triple[0])));
+  float max = rises ? hn::ReduceMax(df, largest) : triple[0];
+  // Bounds only matter where a score is that large, or where all are so low that an infinity is no longer far away.
+  if (HWY_UNLIKELY(!(max > -1e38f && max <= kLargestScore))) {
+    BoundScores(x);
+    if (partial) HideSlots(view.low[row], view.high[row], x);
+    max = hn::ReduceMax(df, LargestOfLanes(x));
+    rises = max > triple[0];
   }
-  const VF32 max = hn::Set(df, triple[0]);
-  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = Exp2NotPositive(df, hn::Sub(x[v], max)); });
+  if (rises) RaiseMaximum(max, value_floats, lane_sums, triple);
+  const VF32 highest = hn::Set(df, triple[0]);
+  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = Exp2NotPositive(df, hn::Sub(x[v], highest)); });
   if (rule.round_to_bf16) {
     StoreBF16(work.p16 + row * kTile, x);
   } else {
@@ -111,7 +130,7 @@ void SoftmaxRow(const ScoreRule& rule, const AttentionArgs& args, const TileView
   }
   VF32 sum = x[0];
   ForTileVecs<1>([&](auto v) MOONLIT_INLINE_LAMBDA { sum = hn::Add(sum, x[v]); });
-  triple[1] += hn::ReduceSum(df, sum);
+  hn::Store(hn::Add(hn::Load(df, lane_sums), sum), df, lane_sums);
 }
 
 }  // namespace

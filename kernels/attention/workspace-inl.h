@@ -58,6 +58,8 @@ struct Workspace {
   uint8_t* wide_keys;  // one tile as F32
   uint8_t* wide_values;
 
+  float* lane_sums;  // [rows, kLanes]: sums of a segment's probabilities, one for each lane
+
   float* triples;  // [rows, AttentionTripleFloats]
   float* max;      // [rows]
   float* sum;      // [rows]
@@ -96,6 +98,7 @@ size_t CutWorkspace(const PageLayout& layout, void* memory, Workspace* work) {
   work->v8_start = Cut<int32_t>(cutter, value_dim);
   work->wide_keys = Cut<uint8_t>(cutter, kTile * key_dim * sizeof(float));
   work->wide_values = Cut<uint8_t>(cutter, kTile * value_dim * sizeof(float));
+  work->lane_sums = Cut<float>(cutter, rows * kLanes);
   work->triples = Cut<float>(cutter, rows * AttentionTripleFloats(layout));
   work->max = Cut<float>(cutter, rows);
   work->sum = Cut<float>(cutter, rows);
@@ -106,8 +109,15 @@ size_t CutWorkspace(const PageLayout& layout, void* memory, Workspace* work) {
 struct TileView {
   size_t slot;  // the tile's first slot, absolute
   bool any;
+  bool whole;  // every row sees all of it
   uint16_t low[kAttentionMaxRows];
   uint16_t high[kAttentionMaxRows];
+};
+
+// Slots [first, last); empty when first >= last.
+struct SlotRange {
+  size_t first;
+  size_t last;
 };
 
 HWY_INLINE size_t ClampToTile(int64_t slot, size_t tile_slot) {
@@ -115,8 +125,12 @@ HWY_INLINE size_t ClampToTile(int64_t slot, size_t tile_slot) {
   return relative < 0 ? 0 : relative > static_cast<int64_t>(kTile) ? kTile : static_cast<size_t>(relative);
 }
 
-void LookAtTile(const AttentionArgs& args, size_t slot, TileView* view) {
+// `shared`: slots that every row sees; most tiles lie inside, and the view of the last one then serves again.
+void LookAtTile(const AttentionArgs& args, const SlotRange& shared, size_t slot, TileView* view) {
   view->slot = slot;
+  const bool whole = shared.first <= slot && slot + kTile <= shared.last;
+  if (whole && view->whole) return;
+  view->whole = whole;
   view->any = false;
   for (size_t r = 0; r < args.rows; ++r) {
     const size_t low = ClampToTile(args.first[r], slot);

@@ -44,6 +44,21 @@ HWY_INLINE VU32 RoundToBF16(VF32 x) {
   return hn::And(kept, hn::Set(du32, 0xFFFF0000u));
 }
 
+// Stores x as bf16 and gives what was stored back as f32.
+HWY_INLINE VF32 StoreAsBF16(VF32 x, uint16_t* out) {
+#if MOONLIT_HAS_VDPBF16
+  // Rounds as RoundToBF16 does but for subnormal numbers, which become zeros; so does the dot product.
+  const __m256i rounded = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x.raw));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), rounded);
+  return VF32{_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded), 16))};
+#else
+  const hn::Rebind<uint16_t, DF32> du16;
+  const VU32 rounded = RoundToBF16(x);
+  hn::StoreU(hn::TruncateTo(du16, hn::ShiftRight<16>(rounded)), du16, out);
+  return hn::BitCast(DF32(), rounded);
+#endif
+}
+
 }  // namespace
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
