@@ -34,7 +34,7 @@ class PlanImpl : public Plan {
   void MakeStages();
   void Add(std::unique_ptr<ExecStage> stage) { stages_.push_back(std::move(stage)); }
   RopeAngles* AnglesFor(const RopeSpec& spec);
-  AttentionGeometry* GeometryFor(const AttentionSpec& spec, const PageLayout& layout);
+  AttentionGeometry* GeometryFor(const FusedStage& stage, const PageLayout& layout);
   void AppendStage(ExecStage& stage);
   void AppendHead();
   void Consume(LogitsConsumer& consumer) const;
@@ -138,8 +138,8 @@ Status PlanImpl::MakeCacheGroups() {
     return Errorf(Code::kUnsupported,
                   "the cache can't hold %u KV heads of %u and %u in pages of %u tokens: expected pages of a multiple "
                   "of %zu tokens "
-                  "and heads of at most 1024",
-                  layout.kv_heads, layout.key_dim, layout.value_dim, layout.page_tokens, kAttentionTile);
+                  "and heads of at most %u",
+                  layout.kv_heads, layout.key_dim, layout.value_dim, layout.page_tokens, kAttentionTile, kMaxHeadDim);
   }
   return Status();
 }
@@ -153,12 +153,12 @@ RopeAngles* PlanImpl::AnglesFor(const RopeSpec& spec) {
   return angles_.back().get();
 }
 
-AttentionGeometry* PlanImpl::GeometryFor(const AttentionSpec& spec, const PageLayout& layout) {
+AttentionGeometry* PlanImpl::GeometryFor(const FusedStage& stage, const PageLayout& layout) {
   for (const auto& geometry : geometries_) {
-    if (geometry->Serves(spec, layout)) return geometry.get();
+    if (geometry->Serves(stage.attention, layout, stage.tail)) return geometry.get();
   }
-  geometries_.push_back(
-      std::make_unique<AttentionGeometry>(spec, layout, options_.max_rows, bindings_.threads, kTripleFloats));
+  geometries_.push_back(std::make_unique<AttentionGeometry>(stage.attention, layout, stage.tail, options_.max_rows,
+                                                            bindings_.threads, kTripleFloats));
   return geometries_.back().get();
 }
 
@@ -167,8 +167,7 @@ void PlanImpl::PlaceAttention() {
     if (stage.kind != StageKind::kAttention) continue;
     const size_t group = group_of_[stage.attention_index];
     bindings_.attention_places.push_back({&groups_[group], group, layer_in_group_[stage.attention_index],
-                                          GeometryFor(stage.attention, groups_[group]),
-                                          AnglesFor(stage.attention.rope)});
+                                          GeometryFor(stage, groups_[group]), AnglesFor(stage.attention.rope)});
   }
 }
 

@@ -28,6 +28,12 @@ struct WantedRow {
   uint32_t token;  // of the span
 };
 
+// Rows [first, end) of the step.
+struct RowRange {
+  size_t first, end;
+  size_t count() const { return end - first; }
+};
+
 inline constexpr size_t kHeadRows = 32;  // rows of one pass through the output head
 
 class Step {
@@ -38,6 +44,11 @@ class Step {
   Status Begin(std::span<const StepSpan> spans);
 
   size_t rows() const { return rows_; }
+  // What a stage works on: all rows; in the tail (FusedStage::tail) those from the first to the last wanted one.
+  RowRange range(bool tail) const {
+    if (!tail) return {0, rows_};
+    return wanted_count_ == 0 ? RowRange{0, 0} : RowRange{wanted_[0].row, wanted_[wanted_count_ - 1].row + size_t{1}};
+  }
   std::span<const StepSpan> spans() const { return spans_; }
   size_t span_row(size_t span) const { return span_rows_[span]; }  // first row of the span
   int32_t token(size_t row) const { return tokens_[row]; }

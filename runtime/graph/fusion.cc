@@ -233,7 +233,14 @@ void AppendValue(std::string& text, const char* before, ValueId v) {
 
 const char* StageKindName(StageKind kind) { return kStageNames[static_cast<size_t>(kind)]; }
 
-FusedGraph Fuse(const Graph& graph) { return Fuser(graph).Run(); }
+FusedGraph Fuse(const Graph& graph) {
+  FusedGraph fused = Fuser(graph).Run();
+  for (auto stage = fused.stages.rbegin(); stage != fused.stages.rend() && stage->kind != StageKind::kQkvPost;
+       ++stage) {
+    stage->tail = fused.attention_nodes != 0;
+  }
+  return fused;
+}
 
 std::string FusedGraph::Dump(const Graph& graph) const {
   std::string text;

@@ -8,7 +8,8 @@
 //     needed no more (the residual stream stays in one buffer).
 //   - A RmsNorm that only feeds products is one stage with the quantization of its result (kActivate). Other product inputs get
 //     a kActivate stage without a norm.
-//   - The last norm and the head are one stage, which runs on the wanted rows only.
+//   - The last norm and the head are one stage, which runs on the wanted rows only; the stages between the last cache write
+//     and the head are marked, so that a chunk of a prompt need not compute them at all.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +53,8 @@ struct FusedStage {
   std::vector<ProductPart> parts;
   AttentionSpec attention;       // kQkvPost, kAttention
   uint32_t attention_index = 0;  // counts the attention nodes
+  // After the last cache write: nothing but the head reads these rows, so only those that lead to wanted outputs matter.
+  bool tail = false;
 };
 
 struct FusedGraph {

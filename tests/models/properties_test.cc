@@ -43,7 +43,7 @@ class PropertiesTest : public testing::TestWithParam<PropertyCase> {
     ModelOptions options;
     options.cache = GetParam().cache;
     options.exact = GetParam().exact;
-    options.max_rows = 128;
+    options.max_rows = 128;  // three prompts of 41
     return options;
   }
   LoadedModel Model(const ModelOptions& options) const { return LoadedModel(GetParam().fixture, options); }
@@ -102,6 +102,43 @@ TEST_P(PropertiesTest, ABatchDoesNotChangeABit) {
     Sequence alone(&model.pages());
     model.Step(alone, Prompt(11 * s + 1, 9), Outputs::kNone);
     EXPECT_TRUE(SameBits(model.Step(alone, prompts[s], spans[s].outputs), batch.rows[s])) << "span " << s;
+  }
+}
+
+// After the last cache write only rows that lead to wanted outputs are computed. Which those are changes neither logits nor
+// what later steps read from the cache.
+TEST_P(PropertiesTest, WantedOutputsDoNotChangeABit) {
+  LoadedModel model = Model(Options());
+  const std::vector<int32_t> prompt = Prompt(41), next = Prompt(3, 5);
+  const size_t vocab = model.vocab();
+  Sequence whole(&model.pages());
+  const std::vector<float> all = model.Step(whole, prompt, Outputs::kAll);
+  const std::vector<float> after = model.Step(whole, next, Outputs::kAll);
+  for (Outputs outputs : {Outputs::kNone, Outputs::kLast}) {
+    // Between two spans that want nothing and something else, so that the wanted rows lie in the middle.
+    std::vector<Sequence> sequences;
+    std::vector<StepSpan> spans;
+    for (size_t s = 0; s < 3; ++s) sequences.emplace_back(&model.pages());
+    for (size_t s = 0; s < 3; ++s) {
+      ASSERT_TRUE(sequences[s].Reserve(static_cast<int64_t>(prompt.size())).ok());
+      spans.push_back({.tokens = prompt,
+                       .pages = sequences[s].pages(),
+                       .first_slot = 0,
+                       .positions = {},
+                       .outputs = s == 1 ? outputs : Outputs::kNone});
+    }
+    Collector some(vocab, spans.size());
+    const Status ran = model.plan().Run(spans, &some);
+    ASSERT_TRUE(ran.ok()) << ran.ToString();
+    if (outputs == Outputs::kLast) {
+      EXPECT_TRUE(SameBits(some.rows[1], {all.end() - static_cast<std::ptrdiff_t>(vocab), all.end()}));
+    } else {
+      EXPECT_TRUE(some.rows[1].empty());
+    }
+    for (Sequence& sequence : sequences) {
+      sequence.Commit(static_cast<int64_t>(prompt.size()));
+      EXPECT_TRUE(SameBits(model.Step(sequence, next, Outputs::kAll), after));
+    }
   }
 }
 

@@ -98,7 +98,7 @@ void FusedAttention::MakeStages() {
   spec.key_dim = spec.value_dim = shape_.head_dim;
   spec.scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
   step_ = std::make_unique<Step>(q_rows(), 1, 1);
-  geometry_ = std::make_unique<AttentionGeometry>(spec, layout_, q_rows(), pool_.threads(), kTripleFloats);
+  geometry_ = std::make_unique<AttentionGeometry>(spec, layout_, false, q_rows(), pool_.threads(), kTripleFloats);
   const size_t stride = shape_.heads * shape_.head_dim;
   bindings_.step = step_.get();
   bindings_.threads = pool_.threads();

@@ -14,10 +14,11 @@ constexpr size_t kLongSegments = 8;
 
 }  // namespace
 
-AttentionGeometry::AttentionGeometry(const AttentionSpec& spec, const PageLayout& layout, size_t max_rows,
+AttentionGeometry::AttentionGeometry(const AttentionSpec& spec, const PageLayout& layout, bool tail, size_t max_rows,
                                      size_t threads, size_t triple_floats)
     : spec_(spec),
       layout_(&layout),
+      tail_(tail),
       group_(spec.heads / spec.kv_heads),
       threads_(threads),
       triple_floats_(triple_floats),
@@ -27,8 +28,8 @@ AttentionGeometry::AttentionGeometry(const AttentionSpec& spec, const PageLayout
   chunks_.resize(max_rows * CeilDiv(group_, chunk_rows_) + max_rows);
 }
 
-bool AttentionGeometry::Serves(const AttentionSpec& spec, const PageLayout& layout) const {
-  return layout_ == &layout && spec.heads == spec_.heads && spec.kv_heads == spec_.kv_heads &&
+bool AttentionGeometry::Serves(const AttentionSpec& spec, const PageLayout& layout, bool tail) const {
+  return layout_ == &layout && tail == tail_ && spec.heads == spec_.heads && spec.kv_heads == spec_.kv_heads &&
          spec.window == spec_.window;
 }
 
@@ -52,10 +53,15 @@ void AttentionGeometry::AddChunk(const StepSpan& span, size_t index, size_t firs
 
 void AttentionGeometry::Begin(const Step& step) {
   chunk_count_ = split_tasks_ = 0;
+  const RowRange range = step.range(tail_);
   for (size_t s = 0; s < step.spans().size(); ++s) {
     const StepSpan& span = step.spans()[s];
-    const size_t rows = span.tokens.size() * group_;
-    for (size_t row = 0; row < rows; row += chunk_rows_) AddChunk(span, s, row, std::min(chunk_rows_, rows - row));
+    const size_t first_row = step.span_row(s), end_row = first_row + span.tokens.size();
+    const size_t begin = std::clamp(range.first, first_row, end_row), end = std::clamp(range.end, begin, end_row);
+    const size_t rows = (end - first_row) * group_;
+    for (size_t row = (begin - first_row) * group_; row < rows; row += chunk_rows_) {
+      AddChunk(span, s, row, std::min(chunk_rows_, rows - row));
+    }
   }
   size_t triples = 0, most_segments = 0;
   for (size_t c = 0; c < chunk_count_; ++c) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a step's attention is cut into calls, shared by all layers with equal heads, sizes and window.
+// How a step's attention is cut into calls, shared by all layers with equal heads, sizes and window (the last layer has its
+// own, for the rows of the tail).
 //
 // A chunk is up to kAttentionMaxRows rows (token * group + head of the group) of one span; a call serves one chunk and one KV
 // head. Whole calls walk all segments. When whole calls would be too few for the threads, or long (decode over a long
@@ -33,10 +34,10 @@ struct AttentionChunk {
 
 class AttentionGeometry {
  public:
-  AttentionGeometry(const AttentionSpec& spec, const PageLayout& layout, size_t max_rows, size_t threads,
+  AttentionGeometry(const AttentionSpec& spec, const PageLayout& layout, bool tail, size_t max_rows, size_t threads,
                     size_t triple_floats);
 
-  bool Serves(const AttentionSpec& spec, const PageLayout& layout) const;
+  bool Serves(const AttentionSpec& spec, const PageLayout& layout, bool tail) const;
   // Fills the chunk table for the step.
   void Begin(const Step& step);
 
@@ -57,6 +58,7 @@ class AttentionGeometry {
   void AddChunk(const StepSpan& span, size_t index, size_t first_row, size_t rows);
   AttentionSpec spec_;
   const PageLayout* layout_;
+  bool tail_;
   size_t group_, chunk_rows_, threads_, triple_floats_, triple_floats_per_row_;
   std::vector<AttentionChunk> chunks_;
   size_t chunk_count_ = 0, split_tasks_ = 0;

@@ -9,15 +9,20 @@ class ElementwiseStage : public ExecStage {
  public:
   ElementwiseStage(const Bindings& b, const FusedStage& stage)
       : b_(b),
+        tail_(stage.tail),
         is_add_(stage.kind == StageKind::kAdd),
         width_(b.graph->values()[stage.output].width),
         left_(b.values[stage.input]),
         right_(b.values[stage.input_b]),
         out_(b.values[stage.output]) {}
 
-  size_t Begin() override { return b_.step->rows(); }
+  size_t Begin() override {
+    rows_ = b_.step->range(tail_);
+    return rows_.count();
+  }
 
-  void Run(size_t row, size_t) override {
+  void Run(size_t task, size_t) override {
+    const size_t row = rows_.first + task;
     const auto function = is_add_ ? b_.activations->add : b_.activations->swiglu;
     function(left_.row(row), right_.row(row), out_.row(row), width_);
   }
@@ -26,9 +31,11 @@ class ElementwiseStage : public ExecStage {
 
  private:
   const Bindings& b_;
+  bool tail_;
   bool is_add_;
   size_t width_;
   FloatRows left_, right_, out_;
+  RowRange rows_{};
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ class GatedProductsStage : public ExecStage {
  public:
   GatedProductsStage(const Bindings& b, const FusedStage& stage)
       : b_(b),
+        tail_(stage.tail),
         exact_(b.options->exact),
         input_(b.inputs[stage.input]),
         gate_(b.weights->matrix(stage.parts[0].weight)),
@@ -31,8 +32,9 @@ class GatedProductsStage : public ExecStage {
 
   size_t Begin() override {
     const bool floats = !ReadsA8(gate_, exact_) || !ReadsA8(up_, exact_);
+    rows_ = b_.step->range(tail_);
     tiling_ = ChooseTiling(
-        {.rows = b_.step->rows(),
+        {.rows = rows_.count(),
          .bytes_per_row = floats ? gate_.k * sizeof(float) : gate_.k,
          .k = gate_.k,
          .unit_outputs = unit_,
@@ -44,8 +46,8 @@ class GatedProductsStage : public ExecStage {
   }
 
   void Run(size_t task, size_t thread) override {
-    const size_t first_row = task / tiling_.runs * tiling_.rows_per_block;
-    const size_t rows = std::min(tiling_.rows_per_block, b_.step->rows() - first_row);
+    const size_t first_row = rows_.first + task / tiling_.runs * tiling_.rows_per_block;
+    const size_t rows = std::min(tiling_.rows_per_block, rows_.end - first_row);
     const size_t first = task % tiling_.runs * tiling_.units_per_task * unit_;
     const size_t end = std::min(gate_.n, first + tiling_.units_per_task * unit_);
     const size_t stride = tiling_.units_per_task * unit_;
@@ -99,6 +101,7 @@ class GatedProductsStage : public ExecStage {
   }
 
   const Bindings& b_;
+  bool tail_;
   bool exact_;
   const ProductInput& input_;
   const PackedMatrix& gate_;
@@ -107,6 +110,7 @@ class GatedProductsStage : public ExecStage {
   FloatRows out_floats_;
   bool a8_;
   size_t unit_;
+  RowRange rows_{};
   Tiling tiling_{};
 };
 

@@ -44,6 +44,7 @@ class ActivateStage : public ExecStage {
  public:
   ActivateStage(const Bindings& b, const FusedStage& stage)
       : b_(b),
+        tail_(stage.tail),
         in_(b.values[stage.input]),
         norm_(b.weights->vector(stage.norm)),
         eps_(stage.eps),
@@ -53,12 +54,14 @@ class ActivateStage : public ExecStage {
   size_t Begin() override {
     // Without a norm only a quantization is left; a gated stage may have done it already (its value has no floats then).
     const bool nothing = norm_ == nullptr && (!out_.wants_a8 || in_.data == nullptr);
-    return nothing ? 0 : CeilDiv(b_.step->rows(), per_task_);
+    rows_ = b_.step->range(tail_);
+    return nothing ? 0 : CeilDiv(rows_.count(), per_task_);
   }
 
   void Run(size_t task, size_t thread) override {
-    const size_t end = std::min(b_.step->rows(), (task + 1) * per_task_);
-    for (size_t row = task * per_task_; row < end; ++row) {
+    const size_t first = rows_.first + task * per_task_;
+    const size_t end = std::min(rows_.end, first + per_task_);
+    for (size_t row = first; row < end; ++row) {
       ActivateRow(b_, in_.row(row), norm_, eps_, out_, row, b_.scratch.floats(thread));
     }
   }
@@ -70,28 +73,34 @@ class ActivateStage : public ExecStage {
 
  private:
   const Bindings& b_;
+  bool tail_;
   FloatRows in_;
   const float* norm_;
   float eps_;
   const ProductInput& out_;
   size_t per_task_;
+  RowRange rows_{};
 };
 
 class NormStage : public ExecStage {
  public:
   NormStage(const Bindings& b, const FusedStage& stage)
       : b_(b),
+        tail_(stage.tail),
         width_(b.graph->values()[stage.output].width),
         in_(b.values[stage.input]),
         out_(b.values[stage.output]),
         norm_(b.weights->vector(stage.norm)),
         eps_(stage.eps) {}
 
-  size_t Begin() override { return CeilDiv(b_.step->rows(), RowsPerTask(width_)); }
+  size_t Begin() override {
+    rows_ = b_.step->range(tail_);
+    return CeilDiv(rows_.count(), RowsPerTask(width_));
+  }
 
   void Run(size_t task, size_t) override {
-    const size_t first = task * RowsPerTask(width_);
-    const size_t rows = std::min(b_.step->rows() - first, RowsPerTask(width_));
+    const size_t first = rows_.first + task * RowsPerTask(width_);
+    const size_t rows = std::min(rows_.end - first, RowsPerTask(width_));
     b_.norms->rms_norm_rows({.x = in_.row(first),
                              .x_stride = in_.stride,
                              .rows = rows,
@@ -107,10 +116,12 @@ class NormStage : public ExecStage {
 
  private:
   const Bindings& b_;
+  bool tail_;
   size_t width_;
   FloatRows in_, out_;
   const float* norm_;
   float eps_;
+  RowRange rows_{};
 };
 
 // The wanted rows of the head's current block, gathered.

@@ -29,8 +29,9 @@ class ProductRunner {
   void Add(BoundPart part) { parts_.push_back(part); }
 
   // One row blocking for all parts: of the part that allows the fewest rows.
-  size_t Begin(size_t rows) {
-    rows_ = rows;
+  size_t Begin(RowRange range) {
+    range_ = range;
+    const size_t rows = range.count();
     rows_per_block_ = rows;
     for (BoundPart& part : parts_) rows_per_block_ = std::min(rows_per_block_, Choose(part, rows).rows_per_block);
     if (rows == 0) return 0;
@@ -44,7 +45,7 @@ class ProductRunner {
   }
 
   void Run(size_t task) const {
-    const size_t first_row = task / runs_ * rows_per_block_;
+    const size_t first_row = range_.first + task / runs_ * rows_per_block_;
     size_t run = task % runs_;
     size_t p = 0;
     while (run >= parts_[p].tiling.runs) run -= parts_[p++].tiling.runs;
@@ -81,7 +82,7 @@ class ProductRunner {
     args.k = part.matrix->k;
     args.n = part.matrix->n;
     args.weights = part.matrix->data;
-    args.rows = std::min(rows_per_block_, rows_ - first_row);
+    args.rows = std::min(rows_per_block_, range_.end - first_row);
     if (ReadsA8(*part.matrix, exact_)) {
       args.a8 = input_.a8;
       args.a8.q += first_row * args.a8.q_stride;
@@ -105,23 +106,26 @@ class ProductRunner {
   bool exact_;
   const ProductInput& input_;
   std::vector<BoundPart> parts_;
-  size_t rows_ = 0, rows_per_block_ = 0, runs_ = 0;
+  RowRange range_{};
+  size_t rows_per_block_ = 0, runs_ = 0;
 };
 
 class ProductsStage : public ExecStage {
  public:
-  ProductsStage(const Bindings& b, const FusedStage& stage) : b_(b), runner_(b, b.inputs[stage.input]) {
+  ProductsStage(const Bindings& b, const FusedStage& stage)
+      : b_(b), tail_(stage.tail), runner_(b, b.inputs[stage.input]) {
     for (const ProductPart& part : stage.parts) {
       runner_.Add({&b.weights->matrix(part.weight), b.weights->vector(part.bias),
                    part.addend == kNoValue ? FloatRows{} : b.values[part.addend], b.values[part.output]});
     }
   }
-  size_t Begin() override { return runner_.Begin(b_.step->rows()); }
+  size_t Begin() override { return runner_.Begin(b_.step->range(tail_)); }
   void Run(size_t task, size_t) override { runner_.Run(task); }
   std::string Describe() const override { return "products" + runner_.Describe(); }
 
  private:
   const Bindings& b_;
+  bool tail_;
   ProductRunner runner_;
 };
 
@@ -130,7 +134,7 @@ class HeadProductStage : public ExecStage {
   HeadProductStage(const Bindings& b, const FusedStage& stage) : b_(b), runner_(b, b.head_input) {
     runner_.Add({&b.weights->matrix(stage.parts[0].weight), nullptr, FloatRows{}, b.logits});
   }
-  size_t Begin() override { return runner_.Begin(b_.step->head_rows); }
+  size_t Begin() override { return runner_.Begin({0, b_.step->head_rows}); }
   void Run(size_t task, size_t) override { runner_.Run(task); }
   std::string Describe() const override { return "head" + runner_.Describe(); }
 
