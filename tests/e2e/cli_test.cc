@@ -63,6 +63,58 @@ TEST(Cli, StopStringIsNotPrinted) {
   EXPECT_EQ(run.out, "光，疑是\n");
 }
 
+TEST(Cli, PromptsAreReadAsPeopleWriteThem) {
+  RunOptions from_an_editor;
+  from_an_editor.input = "床前明月\n";
+  EXPECT_EQ(RunMoonlit({"generate", "--temp", "0", "-n", "1"}, from_an_editor).out, "光\n");
+  const Outcome escaped = RunMoonlit({"generate", "--echo", "-p", "a\\nb\\x21\\q", "-n", "1", "--temp", "0"});
+  EXPECT_THAT(escaped.out, StartsWith("a\nb!\\q"));
+  const Outcome verbatim = RunMoonlit({"generate", "--echo", "-p", "a\\nb", "-n", "1", "--temp", "0", "--no-escape"});
+  EXPECT_THAT(verbatim.out, StartsWith("a\\nb"));
+}
+
+TEST(Cli, NoTokensWantedNoneMade) {
+  const Outcome run = RunMoonlit({"generate", "-p", "床前明月", "-n", "0"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.out, "");
+}
+
+TEST(Cli, SeedOfARandomRunRepeatsIt) {
+  const Outcome first = RunMoonlit({"generate", "-p", "春", "-n", "12", "--temp", "2"});
+  const size_t at = first.err.find("seed ");
+  ASSERT_NE(at, std::string::npos) << first.err;
+  const std::string seed = first.err.substr(at + 5, first.err.find_first_not_of("0123456789", at + 5) - at - 5);
+  EXPECT_EQ(RunMoonlit({"generate", "-p", "春", "-n", "12", "--temp", "2", "--seed", seed}).out, first.out);
+}
+
+TEST(Cli, UnknownFlagsOfSeveralLettersAreRefusedByName) {
+  const Outcome run = RunMoonlit({"generate", "-tb", "2", "-p", "x"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("--tb"));
+  EXPECT_EQ(RunMoonlit({"generate", "-hf", "a/b"}).exit_code, 2);
+}
+
+TEST(Cli, ResultsThatAreLostAreNoSuccess) {
+  for (const char* command : {"doctor", "bench"}) {
+    std::vector<std::string> words = {command};
+    if (words[0] == "bench") words.insert(words.end(), {"-p", "4", "-n", "1", "-r", "1"});
+    RunOptions full;
+    full.output_to = "/dev/full";
+    EXPECT_EQ(RunMoonlit(words, full).exit_code, 1) << command;
+  }
+}
+
+TEST(Cli, WarnsWhenTheContextIsLongerThanTheModelWasTrainedFor) {
+  EXPECT_THAT(RunMoonlit({"generate", "-p", "春", "-n", "1", "-c", "1024"}).err, HasSubstr("trained for"));
+  EXPECT_EQ(RunMoonlit({"generate", "-p", "春", "-n", "1", "-c", "256"}).err.find("trained for"), std::string::npos);
+}
+
+TEST(Cli, InspectKnowsThePoet) {
+  const Outcome run = RunMoonlit({"inspect", "poet", "--no-tensors"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("general.architecture"));
+}
+
 TEST(Cli, UsageErrorsExitWithTwo) {
   EXPECT_EQ(RunMoonlit({}).exit_code, 2);
   EXPECT_EQ(RunMoonlit({"generate", "--no-such-flag"}).exit_code, 2);

@@ -38,7 +38,8 @@ std::vector<std::string> CommandLine(const std::vector<std::string>& arguments) 
 [[noreturn]] void Exec(const std::vector<std::string>& words, const RunOptions& options, const Pipe& in,
                        const Pipe& out, const Pipe& err) {
   dup2(in.read_end, STDIN_FILENO);
-  dup2(out.write_end, STDOUT_FILENO);
+  dup2(options.output_to.empty() ? out.write_end : open(options.output_to.c_str(), O_WRONLY | O_CLOEXEC),
+       STDOUT_FILENO);
   dup2(err.write_end, STDERR_FILENO);
   for (const std::string& variable : options.environment) putenv(const_cast<char*>(variable.c_str()));
   std::vector<char*> argv;

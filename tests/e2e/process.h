@@ -17,6 +17,7 @@ struct RunOptions {
   std::vector<std::string> environment;  // "NAME=value" added to ours
   // SIGINT is sent once, when the first byte has come on stdout.
   bool interrupt_after_first_output = false;
+  std::string output_to;  // a file that gets stdout instead
 };
 
 // `arguments` without the program: that is MOONLIT_BINARY of this build.

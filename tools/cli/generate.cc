@@ -2,8 +2,9 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <ctime>
 #include <memory>
+#include <random>
+#include <string>
 
 #include "tools/cli/model_flags.h"
 
@@ -23,16 +24,51 @@ void OnInterrupt(int signal) {
   if (moonlit_session* session = interruptible.load()) moonlit_session_cancel(session);
 }
 
+// An editor ends a file with a newline that is no part of the text.
+void DropLastNewline(std::string& text) {
+  if (text.empty() || text.back() != '\n') return;
+  text.pop_back();
+  if (!text.empty() && text.back() == '\r') text.pop_back();
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+// Backslash and n, r, t, \, ', " or xHH; anything else stays as it is.
+void ReadEscapes(std::string& text) {
+  static constexpr std::string_view kNames = "nrt\\'\"", kMeanings = "\n\r\t\\'\"";
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const size_t left = text.size() - i;
+    const size_t name = text[i] == '\\' && left > 1 ? kNames.find(text[i + 1]) : std::string_view::npos;
+    if (name != std::string_view::npos) {
+      out += kMeanings[name];
+      ++i;
+    } else if (text[i] == '\\' && left > 3 && text[i + 1] == 'x' && HexDigit(text[i + 2]) >= 0 &&
+               HexDigit(text[i + 3]) >= 0) {
+      out += static_cast<char>(HexDigit(text[i + 2]) * 16 + HexDigit(text[i + 3]));
+      i += 3;
+    } else {
+      out += text[i];
+    }
+  }
+  text = std::move(out);
+}
+
 class Generate : public Command {
  public:
   void DeclareFlags(CLI::App& app) override {
     model_.Declare(app, true);
     text_.Declare(app);
     moonlit_generate_options_init(&options_, sizeof options_);
-    app.add_option("-n,--n-predict", n_, "Tokens to generate at most; -1: until the model ends or the context is full")
+    app.add_option("-n,--predict,--n-predict", n_,
+                   "Tokens to generate at most; -1: until the model ends or the context is full")
         ->capture_default_str()
         ->check(CLI::Range(-1, 1 << 30));
-    app.add_option("--temp", options_.temperature, "Temperature; 0: always the most likely token")
+    app.add_option("--temp,--temperature", options_.temperature, "Temperature; 0: always the most likely token")
         ->capture_default_str();
     app.add_option("--top-k", options_.top_k, "Keep the K most likely tokens; 0: all")->capture_default_str();
     app.add_option("--top-p", options_.top_p, "Keep the most likely tokens up to this probability; 1: all")
@@ -43,17 +79,33 @@ class Generate : public Command {
     app.add_option("--repeat-penalty", options_.repeat_penalty, "Penalty for tokens seen lately; 1: off")
         ->capture_default_str();
     app.add_option("--repeat-last-n", options_.repeat_last_n, "How far the penalty looks back")->capture_default_str();
-    seed_option_ = app.add_option("--seed", options_.seed, "Seed of the sampling (default: the clock)");
+    app.add_option("--seed", seed_, "Seed of the sampling; -1: a random one, which the last line tells")
+        ->capture_default_str()
+        ->check(CLI::Range(int64_t{-1}, INT64_MAX));
     app.add_option("-s,--stop,-r,--reverse-prompt", stop_,
                    "Text that ends the generation and is not printed; may be repeated");
+    app.add_flag("-e,--escape,!--no-escape", escape_,
+                 "Read \\n, \\t, \\\\ and the like in -p and -s as the characters they stand for (default: on)");
     app.add_flag("--ignore-eos", ignore_end_, "Go on after an end token");
     app.add_flag("--echo", echo_, "Print the prompt before its continuation");
     app.add_flag("--quiet,-q", quiet_, "No timings at the end");
+    // Scripts made for llama.cpp go on working.
+    app.add_option("-b,--batch-size,--fa,--flash-attn,--ngl,--gpu-layers", ignored_)->group("")->take_last();
+    app.add_flag("--no-mmap,--mlock,--no-warmup,--no-display-prompt,--no-cnv,--color", ignored_flag_)->group("");
+    app.footer(
+        "A prompt file's last newline is not part of the prompt. Flags of llama.cpp that have no meaning here are "
+        "accepted and\n"
+        "ignored: -b, -fa, -ngl, --no-mmap, --mlock, --no-warmup, --no-display-prompt, -no-cnv, --color.");
   }
 
   int Run() override {
     std::string prompt;
-    if (!text_.Read(&prompt)) return kUsage;
+    if (const int code = text_.Read(&prompt); code != kOk) return code;
+    if (text_.prompt_option->count() == 0) {
+      DropLastNewline(prompt);
+    } else if (escape_) {
+      ReadEscapes(prompt);
+    }
     int code = kFailed;
     auto model = LoadModel(model_, &code);
     if (!model) return code;
@@ -63,6 +115,10 @@ class Generate : public Command {
     if (!session) return Report(session.error());
 
     FillOptions();
+    if (n_ == 0) {
+      const api::Error error = session->Eval(*ids, MOONLIT_OUTPUT_NONE, {});
+      return error.code == MOONLIT_OK ? kOk : Report(error);
+    }
     interruptible.store(session->handle());
     std::signal(SIGINT, OnInterrupt);
     if (echo_) Print(prompt);
@@ -88,8 +144,15 @@ class Generate : public Command {
   void FillOptions() {
     options_.max_tokens = n_ < 0 ? 0 : static_cast<size_t>(n_);
     options_.ignore_end = ignore_end_ ? 1 : 0;
-    if (seed_option_->count() == 0) options_.seed = static_cast<uint64_t>(std::time(nullptr));
-    for (const std::string& stop : stop_) stop_pointers_.push_back(stop.c_str());
+    if (seed_ < 0) {
+      std::random_device random;
+      seed_ = static_cast<int64_t>((uint64_t{random()} << 32 | random()) >> 1);
+    }
+    options_.seed = static_cast<uint64_t>(seed_);
+    for (std::string& stop : stop_) {
+      if (escape_) ReadEscapes(stop);
+      stop_pointers_.push_back(stop.c_str());
+    }
     options_.stop = stop_pointers_.data();
     options_.stop_count = stop_pointers_.size();
   }
@@ -99,27 +162,30 @@ class Generate : public Command {
     return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
   }
 
-  static void PrintTimings(const moonlit_model_info& info, const moonlit_generate_result& r) {
+  void PrintTimings(const moonlit_model_info& info, const moonlit_generate_result& r) const {
     auto rate = [](size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
     static const char* const kFinish[] = {"end of text", "stop string", "token limit", "context full", "interrupted"};
     std::fprintf(stderr,
                  "\nprefill %zu tokens in %.1f ms (%.1f tokens/s), decode %zu tokens in %.1f ms (%.1f tokens/s); %s; "
-                 "%s, %u threads\n",
+                 "%s, %u threads%s\n",
                  r.prompt_tokens, 1e3 * r.prefill_seconds, rate(r.prompt_tokens, r.prefill_seconds), r.generated_tokens,
                  1e3 * r.decode_seconds, rate(r.generated_tokens, r.decode_seconds), kFinish[r.finish], info.variant,
-                 info.threads);
+                 info.threads, options_.temperature > 0 ? (", seed " + std::to_string(seed_)).c_str() : "");
   }
 
   ModelFlags model_;
   TextFlags text_;
   moonlit_generate_options options_ = {};
-  CLI::Option* seed_option_ = nullptr;
+  int64_t seed_ = -1;
+  bool escape_ = true;
   int n_ = -1;
   std::vector<std::string> stop_;
   std::vector<const char*> stop_pointers_;
   bool ignore_end_ = false;
   bool echo_ = false;
   bool quiet_ = false;
+  std::string ignored_;
+  bool ignored_flag_ = false;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "models/poet/poet.h"
 #include "runtime/api/moonlit.hpp"
 #include "runtime/gguf/gguf.h"
 #include "tools/cli/model_flags.h"
@@ -22,16 +23,20 @@ std::string Dimensions(const GgufTensor& tensor) {
 class Inspect : public Command {
  public:
   void DeclareFlags(CLI::App& app) override {
-    app.add_option("file,-m,--model", file_, "GGUF file")->required();
+    app.add_option("file,-m,--model", file_, "GGUF file, or poet")->required();
     app.add_flag("--no-tensors", no_tensors_, "Metadata only");
     app.add_option("--elements", elements_, "Elements of an array to show")->capture_default_str();
   }
 
   int Run() override {
+    if (file_ == "poet") {
+      const Result<std::string> poet = FindPoet();
+      if (!poet.ok()) return Report({MOONLIT_NOT_FOUND, std::string(poet.status().message())});
+      file_ = poet.value();
+    }
     const Result<GgufFile> opened = GgufFile::Open(file_);
     if (!opened.ok()) {
-      std::fprintf(stderr, "moonlit: %s\n", std::string(opened.status().message()).c_str());
-      return kFailed;
+      return Report({static_cast<moonlit_code>(opened.status().code()), std::string(opened.status().message())});
     }
     const GgufFile& file = opened.value();
     std::printf("file       %s\nformat     GGUF v%u, %" PRIu64 " bytes, alignment %" PRIu64 ", tensor data at %" PRIu64

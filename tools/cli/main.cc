@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <iterator>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,14 +19,16 @@ namespace moonlit::cli {
 
 namespace {
 
-// llama.cpp has flags of several letters behind one dash, which the parser would read as several flags.
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// llama.cpp has flags of several letters behind one dash (-ctk), which the parser would read as several flags or as -c with
+// the value tk. They get a second dash, so that those we lack are refused by their name.
 std::vector<std::string> SpellOut(int argc, char** argv) {
-  static constexpr std::string_view kFlags[] = {"-ctk", "-ctv", "-fa", "-ub"};
   std::vector<std::string> words;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    const bool spell = std::find(std::begin(kFlags), std::end(kFlags), word) != std::end(kFlags);
-    words.push_back(spell ? "-" + std::string(word) : std::string(word));
+    const bool letters = word.size() > 2 && word[0] == '-' && IsLetter(word[1]) && IsLetter(word[2]);
+    words.push_back(letters ? "-" + std::string(word) : std::string(word));
   }
   std::reverse(words.begin(), words.end());  // as the parser takes them
   return words;
@@ -38,6 +40,14 @@ void PrintLog(void*, moonlit_log_level level, const char* text) {
   }
 }
 
+// A result that did not reach its reader is no success.
+int Flushed(int code) {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return code;
+  if (code == kOk) std::fprintf(stderr, "moonlit: standard output can't be written\n");
+  return code == kOk ? kFailed : code;
+}
+
 int Main(int argc, char** argv) {
   moonlit_set_log(&PrintLog, nullptr);
   CLI::App app(
@@ -47,7 +57,16 @@ int Main(int argc, char** argv) {
   app.name("moonlit");
   app.set_version_flag("--version", std::string("moonlit ") + moonlit_version());
   app.require_subcommand(1);
-  app.failure_message(CLI::FailureMessage::help);
+  // The reason, not forty lines of help behind which it would scroll away.
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return "moonlit: " + std::string(error.what()) +
+           "\nmoonlit --help lists the commands, moonlit COMMAND --help its flags\n";
+  });
+  app.footer(
+      "Environment:\n"
+      "  MOONLIT_VARIANT=NAME    force a kernel variant (moonlit doctor lists them)\n"
+      "  MOONLIT_DATA_DIR=DIR    where poet-Q4_0.gguf lies, if neither beside the binary nor in the source tree\n"
+      "Exit codes: 0 done, 1 failed, 2 wrong usage or a model that is not supported, 130 Ctrl-C");
 
   struct Entry {
     CLI::App* app;
@@ -67,10 +86,10 @@ int Main(int argc, char** argv) {
     app.parse(SpellOut(argc, argv));
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
-    return code == 0 ? kOk : kUsage;
+    return code == 0 ? Flushed(kOk) : kUsage;
   }
   for (const Entry& entry : entries) {
-    if (entry.app->parsed()) return entry.command->Run();
+    if (entry.app->parsed()) return Flushed(entry.command->Run());
   }
   return kUsage;
 }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -69,6 +70,12 @@ std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code) {
     *exit_code = Report(model.error());
     return std::nullopt;
   }
+  const moonlit_model_info info = model->info();
+  if (info.n_ctx_train != 0 && info.n_ctx > info.n_ctx_train) {
+    std::fprintf(stderr,
+                 "moonlit: warning: the context of %u tokens is longer than the %u that the model was trained for\n",
+                 info.n_ctx, info.n_ctx_train);
+  }
   return std::move(*model);
 }
 
@@ -79,30 +86,35 @@ void TextFlags::Declare(CLI::App& app) {
       ->excludes(prompt_option);
 }
 
-bool TextFlags::Read(std::string* text) const {
+int TextFlags::Read(std::string* text) const {
   if (prompt_option->count() > 0) {
     *text = prompt;
-    return true;
+    return kOk;
   }
   if (file.empty() || file == "-") {
     if (file.empty() && isatty(STDIN_FILENO) != 0) {
       std::fprintf(stderr, "moonlit: no text: give -p TEXT, -f FILE or standard input\n");
-      return false;
+      return kUsage;
     }
     text->assign(std::istreambuf_iterator<char>(std::cin), {});
-    return true;
+    return kOk;
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) {
+    std::fprintf(stderr, "moonlit: file %s: expected a file with text, found a folder\n", file.c_str());
+    return kFailed;
   }
   std::ifstream in(file, std::ios::binary);
   if (!in) {
     std::fprintf(stderr, "moonlit: file %s: %s\n", file.c_str(), std::strerror(errno));
-    return false;
+    return kFailed;
   }
   text->assign(std::istreambuf_iterator<char>(in), {});
   if (in.bad()) {
     std::fprintf(stderr, "moonlit: file %s: can't be read\n", file.c_str());
-    return false;
+    return kFailed;
   }
-  return true;
+  return kOk;
 }
 
 bool ParseIds(const std::string& list, std::vector<int32_t>* ids) {

@@ -32,13 +32,14 @@ std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code);
 // "moonlit: <message>" on stderr and the exit code for it.
 int Report(const api::Error& error);
 
-// -p TEXT, -f FILE ("-": standard input), else standard input when it is no terminal. False after reporting on stderr.
+// -p TEXT, -f FILE ("-": standard input), else standard input when it is no terminal. Read reports on stderr and gives the
+// exit code, kOk with the text.
 struct TextFlags {
   std::string prompt;
   std::string file;
   CLI::Option* prompt_option = nullptr;
   void Declare(CLI::App& app);
-  bool Read(std::string* text) const;
+  int Read(std::string* text) const;
 };
 
 // "1,5,7" -> ids; false after reporting on stderr.

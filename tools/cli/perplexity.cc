@@ -18,7 +18,7 @@ class Perplexity : public Command {
 
   int Run() override {
     std::string text;
-    if (!text_.Read(&text)) return kUsage;
+    if (const int code = text_.Read(&text); code != kOk) return code;
     const size_t window = model_.n_ctx;
     int code = kFailed;
     auto model = LoadModel(model_, &code);

@@ -20,7 +20,7 @@ class Tokenize : public Command {
 
   int Run() override {
     std::string text;
-    if (!text_.Read(&text)) return kUsage;
+    if (const int code = text_.Read(&text); code != kOk) return code;
     int code = kFailed;
     auto model = LoadModel(model_, &code);
     if (!model) return code;
