@@ -13,9 +13,9 @@
 //   Scales(small, v, scale, add)   all scales (and addends, = -minimum) of vector v of the block, as floats in lane order
 //   Weights<unit>(small, big, chunk, v, w)   eight vectors of bytes: step s holds k = 4s .. 4s + 3 of the unit
 //
-// One body serves all shapes: kRows rows by kTiles tiles. The weights of a unit are unpacked once, into eight registers,
-// and used for all rows; with one row several tiles run side by side so that more than one stream of memory is open.
-// An output has one float accumulator and meets its blocks in the same order in every shape, so the bits never depend on it.
+// One body serves every number of rows, tile by tile. The weights of a unit are unpacked once, into eight registers, and used
+// for all rows. With one row too: several tiles side by side would open as many streams of memory, and one stream that runs
+// straight on was read a third faster (Zen 4: Q4_0 29 GB/s a core instead of 20 with four, Q4_K 27 instead of 14). An output has one float accumulator and meets its blocks in the same order in every shape, so the bits never depend on it.
 #pragma once
 
 #include "kernels/matmul/layout-inl.h"
@@ -39,7 +39,6 @@ constexpr size_t kMaxRows = 4;
 constexpr size_t kMaxTurns = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3       ? 4
                              : HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_AVX2 ? 2
                                                                           : 1;
-constexpr size_t kMaxTiles = MOONLIT_EMULATED ? 1 : 4;
 
 // Emulated vectors are loops over arrays: expanding them for every row takes the compiler minutes and gains nothing.
 #if MOONLIT_EMULATED
@@ -130,10 +129,13 @@ MOONLIT_INNER void AddUnit(const RowSet<kRows>& rows, size_t group, const VU8 (&
 }
 
 // Asks for the lines of one unit that lie kAheadBytes further in this stream, into the second-level cache: asked into the
-// first, they keep its few miss buffers busy (Zen 4, Q6_K with one row: 8 GB/s instead of 14).
+// first, they keep its few miss buffers busy. Blocks whose quants lie in two fields are not read in the order of memory, so the
+// hardware's own prefetcher does little for them (Zen 4, Q6_K with one row: 7 GB/s without, 10 at 2 KiB, 21 at 8 KiB); for
+// the others a short distance is enough, and a long one costs a third.
 template <class Codec, size_t kUnitsOfBlock>
 HWY_INLINE void PrefetchAhead(const uint8_t* block, size_t unit) {
-  constexpr size_t kAheadBytes = Codec::kBlock > 32 ? 8192 : 4096;
+  constexpr bool kInOrder = sizeof(Codec::kBig) == sizeof(Field) || Codec::kBlock == 32;
+  constexpr size_t kAheadBytes = kInOrder ? 2048 : 8192;
   constexpr size_t kLines = (Codec::kBytes * kTile + 64 * kUnitsOfBlock - 1) / (64 * kUnitsOfBlock);
   const uint8_t* ahead = block + kAheadBytes + unit * kLines * 64;
   Unroll<kLines>([&](auto i) MOONLIT_INLINE_LAMBDA { __builtin_prefetch(ahead + 64 * i, 0, 2); });
@@ -144,40 +146,35 @@ MOONLIT_INNER void LoadWeights(const uint8_t* small, const uint8_t* big, size_t 
   Codec::template Weights<kUnit>(small, big, chunk, v, w);
 }
 
-template <class Codec, size_t kRows, size_t kTiles>
-HWY_INLINE void AddBlock(const uint8_t* tile, size_t tile_bytes, size_t block, const RowSet<kRows>& rows,
-                         VF32 (&acc)[kTiles * kVectors * kRows]) {
+template <class Codec, size_t kRows>
+HWY_INLINE void AddBlock(const uint8_t* tile, size_t block, const RowSet<kRows>& rows, VF32 (&acc)[kVectors * kRows]) {
   using L = Layout<Codec>;
   constexpr size_t kScales = Codec::kChunks * Codec::kUnits * Codec::kParts;
   constexpr size_t kTurns = kRows < kMaxTurns ? kRows : kMaxTurns;
-  const size_t small_at = L::Small(block);
-  const size_t big_at = L::Big(block);
-  Unroll<kTiles>([&](auto t) MOONLIT_INLINE_LAMBDA {
-    const uint8_t* small = tile + t * tile_bytes + small_at;
-    const uint8_t* big = tile + t * tile_bytes + big_at;
-    Unroll<kVectors>([&](auto v) MOONLIT_INLINE_LAMBDA {
-      VF32 scale[kScales];
-      VF32 add[kScales];
-      Codec::Scales(small, v, scale, add);
-      for (size_t chunk = 0; chunk < Codec::kChunks; ++chunk) {
-        Unroll<Codec::kUnits>([&](auto u) MOONLIT_INLINE_LAMBDA {
-          VU8 w[8];
-          LoadWeights<Codec, decltype(u)::value>(small, big, chunk, v, w);
-          const size_t unit = chunk * Codec::kUnits + u;
-          const size_t group = block * (Codec::kBlock / kA8Group) + unit;
-          const size_t at = Codec::kChunks == 1 ? u * Codec::kParts : unit * Codec::kParts;
-          PrefetchAhead<Codec, Codec::kChunks * Codec::kUnits>(big, unit);
-          VF32* out = acc + (t * kVectors + v) * kRows;
-          Unroll<kRows / kTurns>([&](auto r) MOONLIT_INLINE_LAMBDA {
-            AddUnit<Codec, decltype(r)::value * kTurns, kTurns>(rows, group, w, scale + at, add + at, out);
-          });
+  const uint8_t* small = tile + L::Small(block);
+  const uint8_t* big = tile + L::Big(block);
+  Unroll<kVectors>([&](auto v) MOONLIT_INLINE_LAMBDA {
+    VF32 scale[kScales];
+    VF32 add[kScales];
+    Codec::Scales(small, v, scale, add);
+    for (size_t chunk = 0; chunk < Codec::kChunks; ++chunk) {
+      Unroll<Codec::kUnits>([&](auto u) MOONLIT_INLINE_LAMBDA {
+        VU8 w[8];
+        LoadWeights<Codec, decltype(u)::value>(small, big, chunk, v, w);
+        const size_t unit = chunk * Codec::kUnits + u;
+        const size_t group = block * (Codec::kBlock / kA8Group) + unit;
+        const size_t at = Codec::kChunks == 1 ? u * Codec::kParts : unit * Codec::kParts;
+        PrefetchAhead<Codec, Codec::kChunks * Codec::kUnits>(big, unit);
+        VF32* out = acc + v * kRows;
+        Unroll<kRows / kTurns>([&](auto r) MOONLIT_INLINE_LAMBDA {
+          AddUnit<Codec, decltype(r)::value * kTurns, kTurns>(rows, group, w, scale + at, add + at, out);
         });
-      }
-    });
+      });
+    }
   });
 }
 
-// A part of K for some rows and tiles. The accumulators of earlier parts come from `sums` and go back there; the last part
+// A part of K for some rows of some tiles. The accumulators of earlier parts come from `sums` and go back there; the last part
 // writes the outputs instead. Kept in memory as floats they lose nothing.
 struct Panel {
   size_t block_begin, block_end;
@@ -186,36 +183,32 @@ struct Panel {
   size_t stride;  // from row to row, in floats; tiles lie kTile apart
 };
 
-// Rows [row, row + valid), valid <= kRows, of tiles [tile, tile + kTiles).
-template <class Codec, size_t kRows, size_t kTiles>
+// Rows [row, row + valid), valid <= kRows, of one tile.
+template <class Codec, size_t kRows>
 HWY_NOINLINE void ProductOf(const ProductArgs& args, size_t tile, size_t row, size_t valid, const Panel& panel) {
   const DF32 df;
-  const size_t tile_bytes = TileBytes<Codec>(args.k);
-  const uint8_t* weights = args.weights + tile * tile_bytes;
+  const uint8_t* weights = args.weights + tile * TileBytes<Codec>(args.k);
   const RowSet<kRows> rows = SelectRows<kRows>(args, row, valid);
-  VF32 acc[kTiles * kVectors * kRows];
+  VF32 acc[kVectors * kRows];
   const auto for_each = [&](auto visit) MOONLIT_INLINE_LAMBDA {
-    Unroll<kTiles>([&](auto t) MOONLIT_INLINE_LAMBDA {
-      Unroll<kVectors>([&](auto v) MOONLIT_INLINE_LAMBDA {
-        Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { visit(t, v, r, acc[(t * kVectors + v) * kRows + r]); });
-      });
+    Unroll<kVectors>([&](auto v) MOONLIT_INLINE_LAMBDA {
+      Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { visit(v, r, acc[v * kRows + r]); });
     });
   };
   if (panel.block_begin == 0) {
-    for_each([&](auto, auto, auto, VF32& a) MOONLIT_INLINE_LAMBDA { a = hn::Zero(df); });
+    for_each([&](auto, auto, VF32& a) MOONLIT_INLINE_LAMBDA { a = hn::Zero(df); });
   } else {
-    for_each([&](auto t, auto v, auto r, VF32& a)
-                 MOONLIT_INLINE_LAMBDA { a = hn::LoadU(df, panel.sums + r * panel.stride + t * kTile + v * kLanes); });
+    for_each([&](auto v, auto r, VF32& a)
+                 MOONLIT_INLINE_LAMBDA { a = hn::LoadU(df, panel.sums + r * panel.stride + v * kLanes); });
   }
-  for (size_t b = panel.block_begin; b < panel.block_end; ++b)
-    AddBlock<Codec, kRows, kTiles>(weights, tile_bytes, b, rows, acc);
+  for (size_t b = panel.block_begin; b < panel.block_end; ++b) AddBlock<Codec, kRows>(weights, b, rows, acc);
   if (panel.block_end < panel.blocks) {
-    for_each([&](auto t, auto v, auto r, VF32& a)
-                 MOONLIT_INLINE_LAMBDA { hn::StoreU(a, df, panel.sums + r * panel.stride + t * kTile + v * kLanes); });
+    for_each([&](auto v, auto r, VF32& a)
+                 MOONLIT_INLINE_LAMBDA { hn::StoreU(a, df, panel.sums + r * panel.stride + v * kLanes); });
     return;
   }
-  for_each([&](auto t, auto v, auto r, VF32& a) MOONLIT_INLINE_LAMBDA {
-    const size_t n = (tile + t) * kTile + v * kLanes;
+  for_each([&](auto v, auto r, VF32& a) MOONLIT_INLINE_LAMBDA {
+    const size_t n = tile * kTile + v * kLanes;
     if (n < args.n && r < valid) StoreVector(args, row + r, n, a);
   });
 }
@@ -230,7 +223,7 @@ constexpr size_t kPanelBytes = 16 * 1024;
 template <class Codec, size_t kRows>
 HWY_INLINE void TilesOf(const ProductArgs& args, size_t tile, size_t tile_end, size_t row, size_t valid, Panel panel) {
   for (; tile < tile_end; ++tile) {
-    ProductOf<Codec, kRows, 1>(args, tile, row, valid, panel);
+    ProductOf<Codec, kRows>(args, tile, row, valid, panel);
     panel.sums += kTile;
   }
 }
@@ -276,8 +269,7 @@ void Multiply(const ProductArgs& args) {
   size_t tile = args.tile_begin;
   if (args.rows == 1) {
     const Panel all = {0, blocks, blocks, nullptr, 0};
-    for (; tile + kMaxTiles <= args.tile_end; tile += kMaxTiles) ProductOf<Codec, 1, kMaxTiles>(args, tile, 0, 1, all);
-    for (; tile < args.tile_end; ++tile) ProductOf<Codec, 1, 1>(args, tile, 0, 1, all);
+    for (; tile < args.tile_end; ++tile) ProductOf<Codec, 1>(args, tile, 0, 1, all);
     return;
   }
   HWY_ALIGN float sums[kBlockRows * kGroupTiles * kTile];
