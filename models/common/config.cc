@@ -65,6 +65,58 @@ Status ReadVocabulary(const Metadata& metadata, const WeightSource& source, Conf
   return Status();
 }
 
+// Keys that change what a model computes in ways that no architecture here has. A file that has one with another value than the
+// neutral one would run and give plausible nonsense.
+struct ForeignKey {
+  const char* suffix;
+  double neutral;
+};
+constexpr ForeignKey kForeignNumbers[] = {{"attn_logit_softcapping", 0},
+                                          {"final_logit_softcapping", 0},
+                                          {"attention.clamp_kqv", 0},
+                                          {"attention.max_alibi_bias", 0},
+                                          {"logit_scale", 1},
+                                          {"embedding_scale", 1},
+                                          {"residual_scale", 1}};
+constexpr ForeignKey kForeignFlags[] = {{"attention.causal", 1}, {"use_parallel_residual", 0}};
+
+Status Refused(const std::string& key, const std::string& found, const std::string& architecture) {
+  return Errorf(Code::kUnsupported, "%s is %s, which this build can't compute for architecture %s", key.c_str(),
+                found.c_str(), architecture.c_str());
+}
+
+Status RefuseForeignKeys(const Metadata& metadata, const ModelConfig& config) {
+  const std::string prefix = config.architecture + ".";
+  for (const ForeignKey& foreign : kForeignNumbers) {
+    const std::string key = prefix + foreign.suffix;
+    if (!metadata.Has(key)) continue;
+    MOONLIT_ASSIGN_OR_RETURN(const double value, metadata.GetFloat(key));
+    if (value != foreign.neutral) return Refused(key, std::to_string(value), config.architecture);
+  }
+  for (const ForeignKey& foreign : kForeignFlags) {
+    const std::string key = prefix + foreign.suffix;
+    if (!metadata.Has(key)) continue;
+    MOONLIT_ASSIGN_OR_RETURN(const bool value, metadata.GetBool(key));
+    if (value != (foreign.neutral != 0)) return Refused(key, value ? "true" : "false", config.architecture);
+  }
+  // A scale other than 1 / sqrt(key_dim), and a window that hides a part of the context.
+  if (metadata.Has(prefix + "attention.scale")) {
+    MOONLIT_ASSIGN_OR_RETURN(const double scale, metadata.GetFloat(prefix + "attention.scale"));
+    const double usual = 1.0 / std::sqrt(static_cast<double>(config.key_dim));
+    if (!(std::fabs(scale - usual) <= 1e-6 * usual) && scale != 0) {
+      return Refused(prefix + "attention.scale", std::to_string(scale), config.architecture);
+    }
+  }
+  if (metadata.Has(prefix + "attention.sliding_window")) {
+    MOONLIT_ASSIGN_OR_RETURN(const uint64_t window, metadata.GetUint(prefix + "attention.sliding_window"));
+    if (window != 0 && window < config.n_ctx_train) {
+      return Refused(prefix + "attention.sliding_window",
+                     std::to_string(window) + " (of " + std::to_string(config.n_ctx_train) + ")", config.architecture);
+    }
+  }
+  return Status();
+}
+
 }  // namespace
 
 size_t ConfigReader::Count(const char* suffix, size_t low, size_t high, std::optional<size_t> otherwise) {
@@ -141,6 +193,7 @@ Result<ModelConfig> ReadCommonConfig(const Metadata& metadata, const WeightSourc
                        reader.prefix().c_str(), architecture.c_str()));
   }
   MOONLIT_RETURN_IF_ERROR(reader.status());
+  MOONLIT_RETURN_IF_ERROR(RefuseForeignKeys(metadata, config));
   MOONLIT_RETURN_IF_ERROR(ReadVocabulary(metadata, source, reader, config));
   MOONLIT_RETURN_IF_ERROR(reader.status());
   return config;

@@ -115,6 +115,38 @@ TEST(Cli, InspectKnowsThePoet) {
   EXPECT_THAT(run.out, HasSubstr("general.architecture"));
 }
 
+TEST(Cli, AStopStringInBracketsIsTakenAsItIs) {
+  EXPECT_EQ(RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-s", "[疑]", "-s", "地上"}).out, "光，疑是\n");
+}
+
+TEST(Cli, InputThatIsNoTextIsRefused) {
+  for (const char* path : {MOONLIT_SOURCE_DIR, "/no/such/file"}) {
+    const Outcome run = RunMoonlit({"generate", "-f", path});
+    EXPECT_EQ(run.exit_code, 1) << path;
+    EXPECT_THAT(run.err, HasSubstr(path));
+  }
+}
+
+TEST(Cli, BenchRefusesWhatNoContextHolds) {
+  for (const char* many : {"4294967295", "4294967297"}) {
+    EXPECT_EQ(RunMoonlit({"bench", "-p", "1", "-n", "0", "-d", many}).exit_code, 2) << many;
+    EXPECT_EQ(RunMoonlit({"bench", "-p", many, "-n", "0"}).exit_code, 2) << many;
+  }
+  EXPECT_EQ(RunMoonlit({"bench", "-p", "0", "-n", "0"}).exit_code, 2);
+}
+
+// One NaN scale in the embedding table: every logit of a text that meets it is NaN.
+TEST(Cli, LogitsThatAreNotFiniteAreAFailure) {
+  std::string bytes = ReadFile(MOONLIT_SOURCE_DIR "/models/poet/poet-Q4_0.gguf");
+  ASSERT_GT(bytes.size(), 100000u);
+  // The tensors make up nearly the whole file: F16 NaNs over its last half hit scales of every kind.
+  for (size_t i = bytes.size() / 2; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i % 2 == 0 ? 0xFF : 0x7F);
+  const std::string path = ::testing::TempDir() + "moonlit_nan.gguf";
+  std::ofstream(path, std::ios::binary) << bytes;
+  EXPECT_EQ(RunMoonlit({"logits", "-m", path, "-p", "床前", "--json"}).exit_code, 1);
+  EXPECT_EQ(RunMoonlit({"bench", "-m", path, "-p", "4", "-n", "1", "-r", "1"}).exit_code, 1);
+}
+
 TEST(Cli, UsageErrorsExitWithTwo) {
   EXPECT_EQ(RunMoonlit({}).exit_code, 2);
   EXPECT_EQ(RunMoonlit({"generate", "--no-such-flag"}).exit_code, 2);

@@ -34,7 +34,10 @@ class MetadataOverlay : public Metadata {
     if (auto it = numbers.find(key); it != numbers.end()) return it->second;
     return base_.GetFloat(key);
   }
-  Result<bool> GetBool(std::string_view key) const override { return base_.GetBool(key); }
+  Result<bool> GetBool(std::string_view key) const override {
+    if (auto it = ints.find(key); it != ints.end()) return it->second[0] != 0;
+    return base_.GetBool(key);
+  }
   Result<std::string> GetString(std::string_view key) const override {
     if (auto it = strings.find(key); it != strings.end()) return it->second;
     return base_.GetString(key);
@@ -175,6 +178,23 @@ TEST_P(RegistryTest, UnknownRopeScalingAndExpertsAreRefused) {
   MetadataOverlay experts(source_->metadata());
   experts.ints[prefix_ + "expert_count"] = {8};
   ExpectRefused(experts, "expert_count");
+}
+
+// A softcap or a window that is passed over gives fluent nonsense.
+TEST_P(RegistryTest, KeysThatChangeTheMathematicsAreRefused) {
+  for (const char* suffix : {"attn_logit_softcapping", "final_logit_softcapping", "attention.clamp_kqv", "logit_scale",
+                             "embedding_scale", "residual_scale", "attention.scale"}) {
+    MetadataOverlay metadata(source_->metadata());
+    metadata.numbers[prefix_ + suffix] = 0.125001;
+    ExpectRefused(metadata, suffix);
+  }
+  MetadataOverlay causal(source_->metadata()), parallel(source_->metadata()), window(source_->metadata());
+  causal.ints[prefix_ + "attention.causal"] = {0};
+  ExpectRefused(causal, "attention.causal");
+  parallel.ints[prefix_ + "use_parallel_residual"] = {1};
+  ExpectRefused(parallel, "use_parallel_residual");
+  window.ints[prefix_ + "attention.sliding_window"] = {4};
+  ExpectRefused(window, "sliding_window");
 }
 
 TEST_P(RegistryTest, UnknownArchitecturesNameTheKnownOnes) {

@@ -27,19 +27,23 @@ uint64_t HashLogits(std::span<const float> logits) {
 class Bench : public Command {
  public:
   void DeclareFlags(CLI::App& app) override {
+    const CLI::Range kTokens(0u, 1u << 24);  // the longest context there is
     app.add_option("-m,--model", models_, "GGUF files, or poet")->delimiter(',')->capture_default_str();
     app.add_option("-t,--threads", threads_, "Threads; 0: the default of this machine")
         ->delimiter(',')
         ->capture_default_str();
     app.add_option("-p,--n-prompt", prompts_, "Prompt tokens of prefill tests; 0: none")
         ->delimiter(',')
-        ->capture_default_str();
+        ->capture_default_str()
+        ->check(kTokens);
     app.add_option("-n,--n-gen", gens_, "Generated tokens of decode tests; 0: none")
         ->delimiter(',')
-        ->capture_default_str();
+        ->capture_default_str()
+        ->check(kTokens);
     app.add_option("-d,--n-depth", depths_, "Tokens in the cache before the measured part")
         ->delimiter(',')
-        ->capture_default_str();
+        ->capture_default_str()
+        ->check(kTokens);
     app.add_option("-r,--repetitions", repetitions_, "Measured repetitions after one warm-up")
         ->capture_default_str()
         ->check(CLI::Range(1, 1000));
@@ -118,8 +122,14 @@ class Bench : public Command {
 
   int RunModel(ModelFlags flags) {
     const std::vector<Test> tests = Tests();
+    if (tests.empty()) {
+      std::fprintf(stderr, "moonlit: nothing to measure: -p and -n are both 0\n");
+      return kUsage;
+    }
     size_t n_ctx = 1;
-    for (const Test& t : tests) n_ctx = std::max(n_ctx, t.n_prompt + t.n_gen + t.n_depth);
+    for (const Test& t : tests) {
+      n_ctx = std::max(n_ctx, t.n_prompt + t.n_gen + t.n_depth);
+    }
     flags.n_ctx = static_cast<uint32_t>(n_ctx);
     int code = kFailed;
     auto model = LoadModel(flags, &code);
@@ -171,10 +181,14 @@ class Bench : public Command {
     if (auto error = session.Eval(RandomIds(test.n_depth, n_vocab), MOONLIT_OUTPUT_NONE, {}); error.code != MOONLIT_OK)
       return error;
     const std::vector<int32_t> ids = RandomIds(test.n_prompt + test.n_gen, n_vocab);
+    bool finite = true;
     for (int repetition = no_warmup_ ? 0 : -1; repetition < repetitions_; ++repetition) {
       if (auto error = session.Truncate(test.n_depth); error.code != MOONLIT_OK) return error;
       const double begin = NowSeconds();
-      auto keep_hash = [&](size_t, std::span<const float> logits) { row->logits_hash = HashLogits(logits); };
+      auto keep_hash = [&](size_t, std::span<const float> logits) {
+        row->logits_hash = HashLogits(logits);
+        finite = finite && std::isfinite(logits[0]);
+      };
       if (test.n_prompt > 0) {
         const auto error = session.Eval({ids.data(), test.n_prompt}, MOONLIT_OUTPUT_LAST, keep_hash);
         if (error.code != MOONLIT_OK) return error;
@@ -185,6 +199,7 @@ class Bench : public Command {
       }
       if (repetition >= 0) row->samples_ns.push_back(1e9 * (NowSeconds() - begin));
     }
+    if (!finite) return {MOONLIT_CORRUPT, "the model's logits are not finite: its weights are damaged"};
     return {};
   }
 

@@ -94,7 +94,7 @@ void PrintCsv(const std::vector<BenchRow>& rows) {
     std::string names, values;
     for (const auto& [key, value] : json.items()) {
       names += (names.empty() ? "" : ",") + key;
-      values += (values.empty() ? "" : ",") + value.dump();
+      values += (values.empty() ? "" : ",") + value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     }
     if (header) std::printf("%s\n", names.c_str());
     header = false;
@@ -108,7 +108,7 @@ int PrintReport(const std::vector<BenchRow>& rows, const std::string& format) {
   if (format == "json") {
     auto array = nlohmann::ordered_json::array();
     for (const BenchRow& row : rows) array.push_back(ToJson(row));
-    std::printf("%s\n", array.dump(2).c_str());
+    std::printf("%s\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   } else if (format == "csv") {
     PrintCsv(rows);
   } else {

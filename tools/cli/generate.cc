@@ -83,7 +83,10 @@ class Generate : public Command {
         ->capture_default_str()
         ->check(CLI::Range(int64_t{-1}, INT64_MAX));
     app.add_option("-s,--stop,-r,--reverse-prompt", stop_,
-                   "Text that ends the generation and is not printed; may be repeated");
+                   "Text that ends the generation and is not printed; may be repeated")
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     app.add_flag("-e,--escape,!--no-escape", escape_,
                  "Read \\n, \\t, \\\\ and the like in -p and -s as the characters they stand for (default: on)");
     app.add_flag("--ignore-eos", ignore_end_, "Go on after an end token");

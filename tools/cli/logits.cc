@@ -29,24 +29,25 @@ class Logits : public Command {
   void DeclareFlags(CLI::App& app) override {
     model_.key_type = model_.value_type = "f32";  // judge the model, not the cache
     model_.Declare(app, true);
-    app.add_option("--ids", ids_, "Token ids separated by commas, taken as they are");
-    app.add_option("-p,--prompt", prompt_, "Text to tokenize instead, with special tokens as the file says");
+    ids_option_ = app.add_option("--ids", ids_, "Token ids separated by commas, taken as they are");
+    prompt_option_ =
+        app.add_option("-p,--prompt", prompt_, "Text to tokenize instead, with special tokens as the file says");
     app.add_option("--greedy", greedy_, "Also continue greedily by N tokens (end tokens don't stop it)")
         ->check(CLI::Range(0, 1 << 20));
     app.add_flag("--json", "JSON output (the only one there is)");
   }
 
   int Run() override {
-    if (ids_.empty() == prompt_.empty()) {
+    if ((ids_option_->count() == 0) == (prompt_option_->count() == 0)) {
       std::fprintf(stderr, "moonlit: give either --ids or -p\n");
       return kUsage;
     }
     std::vector<int32_t> ids;
-    if (!ids_.empty() && !ParseIds(ids_, &ids)) return kUsage;
+    if (ids_option_->count() != 0 && !ParseIds(ids_, &ids)) return kUsage;
     int code = kFailed;
     auto model = LoadModel(model_, &code);
     if (!model) return code;
-    if (ids_.empty()) {
+    if (ids_option_->count() == 0) {
       auto tokens = model->Tokenize(prompt_, MOONLIT_ADD_SPECIAL | MOONLIT_PARSE_SPECIAL);
       if (!tokens) return Report(tokens.error());
       ids = std::move(*tokens);
@@ -55,6 +56,7 @@ class Logits : public Command {
     if (!session) return Report(session.error());
     if (auto error = Evaluate(*session, ids); error.code != MOONLIT_OK) return Report(error);
     if (auto error = ContinueGreedily(*session); error.code != MOONLIT_OK) return Report(error);
+    if (!finite_) return Report({MOONLIT_CORRUPT, "the model's logits are not finite: its weights are damaged"});
     std::printf("%s\n", out_.dump().c_str());
     return kOk;
   }
@@ -72,6 +74,7 @@ class Logits : public Command {
       argmax.push_back(best);
       gap.push_back(double{logits[best]} - double{second});
       logsumexp.push_back(LogSumExp(logits));
+      finite_ = finite_ && std::isfinite(double{logsumexp.back()});
       if (position + 1 < ids.size()) {
         next_logit.push_back(logits[static_cast<size_t>(ids[position + 1])]);
       } else {
@@ -106,8 +109,11 @@ class Logits : public Command {
   ModelFlags model_;
   std::string ids_;
   std::string prompt_;
+  CLI::Option* ids_option_ = nullptr;
+  CLI::Option* prompt_option_ = nullptr;
   int greedy_ = 0;
   int32_t next_ = 0;
+  bool finite_ = true;
   nlohmann::json out_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "runtime/api/moonlit.h"
 #include "tools/cli/command.h"
+#include "tools/cli/model_flags.h"
 
 namespace moonlit::cli {
 #define MOONLIT_COMMAND(name, maker, help) std::unique_ptr<Command> maker();
@@ -36,7 +37,8 @@ std::vector<std::string> SpellOut(int argc, char** argv) {
 
 void PrintLog(void*, moonlit_log_level level, const char* text) {
   if (level >= MOONLIT_LOG_WARNING) {
-    std::fprintf(stderr, "moonlit: %s: %s\n", level == MOONLIT_LOG_ERROR ? "error" : "warning", text);
+    std::fprintf(stderr, "moonlit: %s: %s\n", level == MOONLIT_LOG_ERROR ? "error" : "warning",
+                 Printable(text).c_str());
   }
 }
 

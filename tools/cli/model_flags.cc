@@ -8,12 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 
 namespace moonlit::cli {
+namespace {
+// More than any context holds; what never ends (a device, a pipe from yes) must not fill the memory.
+constexpr size_t kMaxTextBytes = size_t{256} << 20;
+}  // namespace
 
 double NowSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -51,8 +51,19 @@ moonlit_model_options ModelFlags::ToOptions() const {
   return options;
 }
 
+std::string Printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    char escaped[8];
+    std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
+    out += byte < 0x20 || byte == 0x7F ? std::string(escaped) : std::string(1, c);
+  }
+  return out;
+}
+
 int Report(const api::Error& error) {
-  std::fprintf(stderr, "moonlit: %s\n", error.message.c_str());
+  std::fprintf(stderr, "moonlit: %s\n", Printable(error.message).c_str());
   if (error.code == MOONLIT_CANCELLED) return kInterrupted;
   return error.code == MOONLIT_INVALID_ARGUMENT || error.code == MOONLIT_UNSUPPORTED ? kUsage : kFailed;
 }
@@ -81,9 +92,9 @@ std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code) {
 
 void TextFlags::Declare(CLI::App& app) {
   prompt_option = app.add_option("-p,--prompt", prompt, "Text");
-  app.add_option("-f,--file", file,
-                 "File with the text; - for standard input (also taken when neither -p nor -f is given)")
-      ->excludes(prompt_option);
+  file_option = app.add_option("-f,--file", file,
+                               "File with the text; - for standard input (also taken when neither -p nor -f is given)");
+  file_option->excludes(prompt_option);
 }
 
 int TextFlags::Read(std::string* text) const {
@@ -91,27 +102,30 @@ int TextFlags::Read(std::string* text) const {
     *text = prompt;
     return kOk;
   }
-  if (file.empty() || file == "-") {
-    if (file.empty() && isatty(STDIN_FILENO) != 0) {
-      std::fprintf(stderr, "moonlit: no text: give -p TEXT, -f FILE or standard input\n");
-      return kUsage;
-    }
-    text->assign(std::istreambuf_iterator<char>(std::cin), {});
-    return kOk;
+  const bool from_stdin = file_option->count() == 0 || file == "-";
+  if (file_option->count() == 0 && isatty(STDIN_FILENO) != 0) {
+    std::fprintf(stderr, "moonlit: no text: give -p TEXT, -f FILE or standard input\n");
+    return kUsage;
   }
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) {
-    std::fprintf(stderr, "moonlit: file %s: expected a file with text, found a folder\n", file.c_str());
+  const std::string name = from_stdin ? "standard input" : "file " + file;
+  std::FILE* in = from_stdin ? stdin : std::fopen(file.c_str(), "rb");
+  int fault = in == nullptr ? errno : 0;
+  char piece[65536];
+  while (fault == 0 && text->size() <= kMaxTextBytes) {
+    const size_t n = std::fread(piece, 1, sizeof piece, in);
+    text->append(piece, n);
+    if (n == sizeof piece) continue;
+    if (std::ferror(in) != 0) fault = errno;
+    break;
+  }
+  if (in != nullptr && !from_stdin) std::fclose(in);
+  if (fault != 0) {
+    std::fprintf(stderr, "moonlit: %s: expected text, found: %s\n", Printable(name).c_str(), std::strerror(fault));
     return kFailed;
   }
-  std::ifstream in(file, std::ios::binary);
-  if (!in) {
-    std::fprintf(stderr, "moonlit: file %s: %s\n", file.c_str(), std::strerror(errno));
-    return kFailed;
-  }
-  text->assign(std::istreambuf_iterator<char>(in), {});
-  if (in.bad()) {
-    std::fprintf(stderr, "moonlit: file %s: can't be read\n", file.c_str());
+  if (text->size() > kMaxTextBytes) {
+    std::fprintf(stderr, "moonlit: %s: expected at most %zu MiB of text, found more\n", Printable(name).c_str(),
+                 kMaxTextBytes >> 20);
     return kFailed;
   }
   return kOk;

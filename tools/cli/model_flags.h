@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "runtime/api/moonlit.hpp"
 #include "tools/cli/command.h"
@@ -29,6 +30,9 @@ struct ModelFlags {
 // Loads and reports failure on stderr; *exit_code says what to return when the result is empty.
 std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code);
 
+// Text that may come from a file, for a terminal: control bytes as \xHH, so that none can move the cursor or forge a line.
+std::string Printable(std::string_view text);
+
 // "moonlit: <message>" on stderr and the exit code for it.
 int Report(const api::Error& error);
 
@@ -38,6 +42,7 @@ struct TextFlags {
   std::string prompt;
   std::string file;
   CLI::Option* prompt_option = nullptr;
+  CLI::Option* file_option = nullptr;
   void Declare(CLI::App& app);
   int Read(std::string* text) const;
 };
