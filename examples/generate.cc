@@ -10,7 +10,8 @@ int main(int argc, char** argv) {
   if (!model) return std::fprintf(stderr, "%s\n", model.error().message.c_str()), 1;
   auto ids = model->Tokenize(argc > 2 ? argv[2] : "床前明月", MOONLIT_ADD_SPECIAL);
   auto session = model->NewSession();
-  if (!ids || !session) return 1;
+  if (!ids) return std::fprintf(stderr, "%s\n", ids.error().message.c_str()), 1;
+  if (!session) return std::fprintf(stderr, "%s\n", session.error().message.c_str()), 1;
 
   moonlit_generate_options options;
   moonlit_generate_options_init(&options, sizeof options);
