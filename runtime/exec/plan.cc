@@ -91,6 +91,10 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   MOONLIT_RETURN_IF_ERROR(plan->weights_->Load(source, *options.pool, options.progress));
   plan->options_.progress = {};
   plan->PlaceAttention();
+  for (const auto& angles : plan->angles_) {
+    const WeightId divisors = angles->spec().divisors;
+    MOONLIT_RETURN_IF_ERROR(angles->Check(divisors == kNoWeight ? "(none)" : graph.weights()[divisors].name.c_str()));
+  }
   plan->MakeStages();
   return std::unique_ptr<Plan>(std::move(plan));
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/exec/rope_angles.h"
 
+#include <cmath>
+
 #include "kernels/rope/rope.h"
 
 namespace moonlit {
@@ -18,6 +20,16 @@ RopeAngles::RopeAngles(const RopeSpec& spec, const WeightStore& weights, size_t 
   scaling.original_context = spec.original_context;
   scaling.attention_factor = spec.magnitude;
   ComputeRopeFrequencies(scaling, frequencies_.data(), &magnitude_);
+}
+
+Status RopeAngles::Check(const char* name) const {
+  for (size_t i = 0; i < frequencies_.size(); ++i) {
+    if (std::isfinite(frequencies_[i]) && frequencies_[i] > 0) continue;
+    return Errorf(Code::kCorrupt,
+                  "tensor %s, entry %zu, makes the frequency %g: expected divisors above 0; the file is damaged", name,
+                  i, frequencies_[i]);
+  }
+  return Status();
 }
 
 void RopeAngles::FillRow(size_t row, int64_t position) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "runtime/base/status.h"
 #include "runtime/exec/packed_weights.h"
 #include "runtime/graph/graph.h"
 
@@ -14,6 +15,9 @@ class RopeAngles {
  public:
   // Frequencies of the spec; divisors are read from the store. The tables hold max_rows rows.
   RopeAngles(const RopeSpec& spec, const WeightStore& weights, size_t max_rows);
+
+  // kCorrupt when a divisor, from the tensor `name`, makes a frequency that is no positive number.
+  Status Check(const char* name) const;
 
   const RopeSpec& spec() const { return spec_; }
   size_t pairs() const { return spec_.dims / 2; }

@@ -147,6 +147,23 @@ TEST(Cli, LogitsThatAreNotFiniteAreAFailure) {
   EXPECT_EQ(RunMoonlit({"bench", "-m", path, "-p", "4", "-n", "1", "-r", "1"}).exit_code, 1);
 }
 
+TEST(Cli, RopeDivisorsThatAreNoNumbersAreNamed) {
+  const std::string fixture = kGolden + "llama3-rope/model.gguf";
+  const std::string facts = RunMoonlit({"inspect", fixture}).out;
+  size_t offset = 0, bytes = 0;
+  const std::string tensor = facts.substr(facts.find("rope_freqs.weight"));
+  ASSERT_EQ(std::sscanf(tensor.c_str(), "rope_freqs.weight F32 %*s %zu bytes at %zu", &bytes, &offset), 2) << tensor;
+  for (const char* bits : {"\x00\x00\x00\x00", "\x00\x00\xc0\x7f", "\x00\x00\x80\xbf"}) {  // 0, NaN, -1
+    std::string file = ReadFile(fixture);
+    file.replace(offset + 4, 4, std::string(bits, 4));
+    const std::string path = ::testing::TempDir() + "moonlit_rope.gguf";
+    std::ofstream(path, std::ios::binary) << file;
+    const Outcome run = RunMoonlit({"logits", "-m", path, "--ids", "1,2", "--json"});
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.err, HasSubstr("rope_freqs.weight, entry 1"));
+  }
+}
+
 TEST(Cli, UsageErrorsExitWithTwo) {
   EXPECT_EQ(RunMoonlit({}).exit_code, 2);
   EXPECT_EQ(RunMoonlit({"generate", "--no-such-flag"}).exit_code, 2);
