@@ -66,9 +66,10 @@ TEST(BenchKernels, JsonHasARowForEveryFormatShapeAndRows) {
 }
 
 TEST(BenchKernels, MarkdownAndForcedVariant) {
-  const Outcome run = Bench({"--kernels", "--formats", "Q8_0", "--shapes", "16x64", "--rows", "1"}, "scalar");
+  const Outcome run =
+      Bench({"--kernels", "--formats", "Q8_0", "--shapes", "16x64", "--rows", "1"}, MOONLIT_PLAINEST_VARIANT);
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("variant scalar"));
+  EXPECT_THAT(run.out, HasSubstr("variant " MOONLIT_PLAINEST_VARIANT));
   EXPECT_THAT(run.out, HasSubstr("| Q8_0 | 16 | 64 | 1 |"));
 }
 

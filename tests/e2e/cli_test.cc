@@ -197,11 +197,11 @@ TEST(Cli, PromptBeyondTheContextIsAnErrorWithBothNumbers) {
 
 TEST(Cli, ForcedVariantIsCheckedBeforeItRuns) {
   RunOptions options;
-  options.environment = {"MOONLIT_VARIANT=scalar"};
-  const Outcome scalar = RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-n", "5"}, options);
-  EXPECT_EQ(scalar.exit_code, 0) << scalar.err;
-  EXPECT_THAT(scalar.err, HasSubstr("scalar"));
-  EXPECT_THAT(scalar.out, StartsWith("光"));
+  options.environment = {"MOONLIT_VARIANT=" MOONLIT_PLAINEST_VARIANT};
+  const Outcome plain = RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-n", "5"}, options);
+  EXPECT_EQ(plain.exit_code, 0) << plain.err;
+  EXPECT_THAT(plain.err, HasSubstr(MOONLIT_PLAINEST_VARIANT));
+  EXPECT_THAT(plain.out, StartsWith("光"));
   options.environment = {"MOONLIT_VARIANT=z80"};
   const Outcome unknown = RunMoonlit({"generate", "-p", "x"}, options);
   EXPECT_EQ(unknown.exit_code, 2);
