@@ -6,26 +6,8 @@
 
 namespace moonlit {
 
-#define MOONLIT_BUILT_VARIANT(name)  \
-  namespace name {                   \
-  extern const PeakTable kPeakTable; \
-  }
-#include "moonlit/variants_built.inc"
-#undef MOONLIT_BUILT_VARIANT
-
-const PeakTable& GetPeakTable(Variant variant) {
-  switch (variant) {
-#define MOONLIT_BUILT_VARIANT(name) \
-  case Variant::name:               \
-    return name::kPeakTable;
-#include "moonlit/variants_built.inc"
-#undef MOONLIT_BUILT_VARIANT
-    default:
-      break;
-  }
-  fprintf(stderr, "kernels/peak: variant %d is not in this build\n", static_cast<int>(variant));
-  abort();
-}
+#define MOONLIT_TABLE PeakTable
+#include "kernels/cpu/variant_table.inc"
 
 namespace {
 

@@ -5,25 +5,7 @@
 
 namespace moonlit {
 
-#define MOONLIT_BUILT_VARIANT(name)        \
-  namespace name {                         \
-  extern const SoftmaxTable kSoftmaxTable; \
-  }
-#include "moonlit/variants_built.inc"
-#undef MOONLIT_BUILT_VARIANT
-
-const SoftmaxTable& GetSoftmaxTable(Variant variant) {
-  switch (variant) {
-#define MOONLIT_BUILT_VARIANT(name) \
-  case Variant::name:               \
-    return name::kSoftmaxTable;
-#include "moonlit/variants_built.inc"
-#undef MOONLIT_BUILT_VARIANT
-    default:
-      break;
-  }
-  fprintf(stderr, "kernels/softmax: variant %d is not in this build\n", static_cast<int>(variant));
-  abort();
-}
+#define MOONLIT_TABLE SoftmaxTable
+#include "kernels/cpu/variant_table.inc"
 
 }  // namespace moonlit
