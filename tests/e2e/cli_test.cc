@@ -57,6 +57,27 @@ TEST(Cli, PromptFromStandardInputAndFile) {
   EXPECT_EQ(RunMoonlit({"generate", "-f", path, "--temp", "0", "-n", "1"}).out, "光\n");
 }
 
+TEST(Cli, LogitsReadTheSamePromptsAsGenerate) {
+  const auto tokens = [](const std::vector<std::string>& flags, const std::string& input) {
+    std::vector<std::string> words = {"logits"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    RunOptions options;
+    options.input = input;
+    const Outcome run = RunMoonlit(words, options);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return nlohmann::json::parse(run.out, nullptr, false)["tokens"];
+  };
+  const auto given = tokens({"-p", "床前明月"}, "");
+  EXPECT_EQ(given.size(), 5u);
+  EXPECT_EQ(tokens({}, "床前明月\n"), given);
+  const std::string path = ::testing::TempDir() + "moonlit_logits_prompt.txt";
+  std::ofstream(path) << "床前明月\n";
+  EXPECT_EQ(tokens({"-f", path}, ""), given);
+  EXPECT_EQ(tokens({"-p", "床\\n前"}, "").size() + 1, tokens({"-p", "床\\n前", "--no-escape"}, "").size());
+  EXPECT_EQ(RunMoonlit({"logits", "--ids", "1,2", "-p", "床"}).exit_code, 2);
+  EXPECT_EQ(RunMoonlit({"logits", "--ids", "1,2", "-f", path}).exit_code, 2);
+}
+
 TEST(Cli, StopStringIsNotPrinted) {
   const Outcome run = RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-s", "地上"});
   EXPECT_EQ(run.exit_code, 0) << run.err;

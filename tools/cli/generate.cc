@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tools/cli/model_flags.h"
+#include "tools/cli/text_flags.h"
 
 namespace moonlit::cli {
 namespace {
@@ -24,45 +25,11 @@ void OnInterrupt(int signal) {
   if (moonlit_session* session = interruptible.load()) moonlit_session_cancel(session);
 }
 
-// An editor ends a file with a newline that is no part of the text.
-void DropLastNewline(std::string& text) {
-  if (text.empty() || text.back() != '\n') return;
-  text.pop_back();
-  if (!text.empty() && text.back() == '\r') text.pop_back();
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-// Backslash and n, r, t, \, ', " or xHH; anything else stays as it is.
-void ReadEscapes(std::string& text) {
-  static constexpr std::string_view kNames = "nrt\\'\"", kMeanings = "\n\r\t\\'\"";
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const size_t left = text.size() - i;
-    const size_t name = text[i] == '\\' && left > 1 ? kNames.find(text[i + 1]) : std::string_view::npos;
-    if (name != std::string_view::npos) {
-      out += kMeanings[name];
-      ++i;
-    } else if (text[i] == '\\' && left > 3 && text[i + 1] == 'x' && HexDigit(text[i + 2]) >= 0 &&
-               HexDigit(text[i + 3]) >= 0) {
-      out += static_cast<char>(HexDigit(text[i + 2]) * 16 + HexDigit(text[i + 3]));
-      i += 3;
-    } else {
-      out += text[i];
-    }
-  }
-  text = std::move(out);
-}
-
 class Generate : public Command {
  public:
   void DeclareFlags(CLI::App& app) override {
     model_.Declare(app, true);
-    text_.Declare(app);
+    prompt_.Declare(app, "-p and -s");
     moonlit_generate_options_init(&options_, sizeof options_);
     app.add_option("-n,--predict,--n-predict", n_,
                    "Tokens to generate at most; -1: until the model ends or the context is full")
@@ -87,8 +54,6 @@ class Generate : public Command {
         ->expected(1)
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    app.add_flag("-e,--escape,!--no-escape", escape_,
-                 "Read \\n, \\t, \\\\ and the like in -p and -s as the characters they stand for (default: on)");
     app.add_flag("--ignore-eos", ignore_end_, "Go on after an end token");
     app.add_flag("--echo", echo_, "Print the prompt before its continuation");
     app.add_flag("--quiet,-q", quiet_, "No timings at the end");
@@ -103,12 +68,7 @@ class Generate : public Command {
 
   int Run() override {
     std::string prompt;
-    if (const int code = text_.Read(&prompt); code != kOk) return code;
-    if (text_.prompt_option->count() == 0) {
-      DropLastNewline(prompt);
-    } else if (escape_) {
-      ReadEscapes(prompt);
-    }
+    if (const int code = prompt_.Read(&prompt); code != kOk) return code;
     int code = kFailed;
     auto model = LoadModel(model_, &code);
     if (!model) return code;
@@ -153,7 +113,7 @@ class Generate : public Command {
     }
     options_.seed = static_cast<uint64_t>(seed_);
     for (std::string& stop : stop_) {
-      if (escape_) ReadEscapes(stop);
+      if (prompt_.escape) ReadEscapes(stop);
       stop_pointers_.push_back(stop.c_str());
     }
     options_.stop = stop_pointers_.data();
@@ -177,10 +137,9 @@ class Generate : public Command {
   }
 
   ModelFlags model_;
-  TextFlags text_;
+  PromptFlags prompt_;
   moonlit_generate_options options_ = {};
   int64_t seed_ = -1;
-  bool escape_ = true;
   int n_ = -1;
   std::vector<std::string> stop_;
   std::vector<const char*> stop_pointers_;

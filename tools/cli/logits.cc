@@ -6,6 +6,7 @@
 
 #include "nlohmann/json.hpp"
 #include "tools/cli/model_flags.h"
+#include "tools/cli/text_flags.h"
 
 namespace moonlit::cli {
 namespace {
@@ -29,29 +30,29 @@ class Logits : public Command {
   void DeclareFlags(CLI::App& app) override {
     model_.key_type = model_.value_type = "f32";  // judge the model, not the cache
     model_.Declare(app, true);
-    ids_option_ = app.add_option("--ids", ids_, "Token ids separated by commas, taken as they are");
-    prompt_option_ =
-        app.add_option("-p,--prompt", prompt_, "Text to tokenize instead, with special tokens as the file says");
+    prompt_.Declare(app, "-p");
+    ids_option_ = app.add_option("--ids", ids_, "Token ids separated by commas, taken as they are, instead of text");
+    ids_option_->excludes(prompt_.text.prompt_option)->excludes(prompt_.text.file_option);
     app.add_option("--greedy", greedy_, "Also continue greedily by N tokens (end tokens don't stop it)")
         ->check(CLI::Range(0, 1 << 20));
     app.add_flag("--json", "JSON output (the only one there is)");
   }
 
   int Run() override {
-    if ((ids_option_->count() == 0) == (prompt_option_->count() == 0)) {
-      std::fprintf(stderr, "moonlit: give either --ids or -p\n");
-      return kUsage;
-    }
+    const bool given_ids = ids_option_->count() != 0;
     std::vector<int32_t> ids;
-    if (ids_option_->count() != 0 && !ParseIds(ids_, &ids)) return kUsage;
+    if (given_ids && !ParseIds(ids_, &ids)) return kUsage;
+    std::string prompt;
     int code = kFailed;
+    if (!given_ids && (code = prompt_.Read(&prompt)) != kOk) return code;
     auto model = LoadModel(model_, &code);
     if (!model) return code;
-    if (ids_option_->count() == 0) {
-      auto tokens = model->Tokenize(prompt_, MOONLIT_ADD_SPECIAL | MOONLIT_PARSE_SPECIAL);
+    if (!given_ids) {
+      auto tokens = model->Tokenize(prompt, MOONLIT_ADD_SPECIAL | MOONLIT_PARSE_SPECIAL);
       if (!tokens) return Report(tokens.error());
       ids = std::move(*tokens);
     }
+    if (ids.empty()) return Report({MOONLIT_INVALID_ARGUMENT, "the prompt has no tokens"});
     auto session = model->NewSession();
     if (!session) return Report(session.error());
     if (auto error = Evaluate(*session, ids); error.code != MOONLIT_OK) return Report(error);
@@ -107,10 +108,9 @@ class Logits : public Command {
   }
 
   ModelFlags model_;
+  PromptFlags prompt_;
   std::string ids_;
-  std::string prompt_;
   CLI::Option* ids_option_ = nullptr;
-  CLI::Option* prompt_option_ = nullptr;
   int greedy_ = 0;
   int32_t next_ = 0;
   bool finite_ = true;

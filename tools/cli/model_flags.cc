@@ -7,14 +7,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 namespace moonlit::cli {
-namespace {
-// More than any context holds; what never ends (a device, a pipe from yes) must not fill the memory.
-constexpr size_t kMaxTextBytes = size_t{256} << 20;
-}  // namespace
-
 double NowSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -88,47 +82,6 @@ std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code) {
                  info.n_ctx, info.n_ctx_train);
   }
   return std::move(*model);
-}
-
-void TextFlags::Declare(CLI::App& app) {
-  prompt_option = app.add_option("-p,--prompt", prompt, "Text");
-  file_option = app.add_option("-f,--file", file,
-                               "File with the text; - for standard input (also taken when neither -p nor -f is given)");
-  file_option->excludes(prompt_option);
-}
-
-int TextFlags::Read(std::string* text) const {
-  if (prompt_option->count() > 0) {
-    *text = prompt;
-    return kOk;
-  }
-  const bool from_stdin = file_option->count() == 0 || file == "-";
-  if (file_option->count() == 0 && isatty(STDIN_FILENO) != 0) {
-    std::fprintf(stderr, "moonlit: no text: give -p TEXT, -f FILE or standard input\n");
-    return kUsage;
-  }
-  const std::string name = from_stdin ? "standard input" : "file " + file;
-  std::FILE* in = from_stdin ? stdin : std::fopen(file.c_str(), "rb");
-  int fault = in == nullptr ? errno : 0;
-  char piece[65536];
-  while (fault == 0 && text->size() <= kMaxTextBytes) {
-    const size_t n = std::fread(piece, 1, sizeof piece, in);
-    text->append(piece, n);
-    if (n == sizeof piece) continue;
-    if (std::ferror(in) != 0) fault = errno;
-    break;
-  }
-  if (in != nullptr && !from_stdin) std::fclose(in);
-  if (fault != 0) {
-    std::fprintf(stderr, "moonlit: %s: expected text, found: %s\n", Printable(name).c_str(), std::strerror(fault));
-    return kFailed;
-  }
-  if (text->size() > kMaxTextBytes) {
-    std::fprintf(stderr, "moonlit: %s: expected at most %zu MiB of text, found more\n", Printable(name).c_str(),
-                 kMaxTextBytes >> 20);
-    return kFailed;
-  }
-  return kOk;
 }
 
 bool ParseIds(const std::string& list, std::vector<int32_t>* ids) {

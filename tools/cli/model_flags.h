@@ -36,17 +36,6 @@ std::string Printable(std::string_view text);
 // "moonlit: <message>" on stderr and the exit code for it.
 int Report(const api::Error& error);
 
-// -p TEXT, -f FILE ("-": standard input), else standard input when it is no terminal. Read reports on stderr and gives the
-// exit code, kOk with the text.
-struct TextFlags {
-  std::string prompt;
-  std::string file;
-  CLI::Option* prompt_option = nullptr;
-  CLI::Option* file_option = nullptr;
-  void Declare(CLI::App& app);
-  int Read(std::string* text) const;
-};
-
 // "1,5,7" -> ids; false after reporting on stderr.
 bool ParseIds(const std::string& list, std::vector<int32_t>* ids);
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "tools/cli/model_flags.h"
+#include "tools/cli/text_flags.h"
 
 namespace moonlit::cli {
 namespace {

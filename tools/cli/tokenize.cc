@@ -4,6 +4,7 @@
 
 #include "nlohmann/json.hpp"
 #include "tools/cli/model_flags.h"
+#include "tools/cli/text_flags.h"
 
 namespace moonlit::cli {
 namespace {
