@@ -195,6 +195,32 @@ TEST(Cli, UsageErrorsExitWithTwo) {
   EXPECT_EQ(RunMoonlit({"--version"}).exit_code, 0);
 }
 
+// What a command can refuse is named as the user wrote it, not as a field of the library's structs, and before a model is read.
+TEST(Cli, ValuesOutOfRangeAreNamedByTheirFlag) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"--ctx-size", "99999999"}, {"--ctx-size", "-1"},
+      {"--page-tokens", "65"},    {"--page-tokens", "0"},
+      {"--cache-type-k", "q9"},   {"--cache-type-v", "q9"},
+      {"--ubatch-size", "0"},     {"--temp", "1000"},
+      {"--temp", "nan"},          {"--top-p", "2"},
+      {"--top-k", "-2"},          {"--min-p", "-0.5"},
+      {"--repeat-penalty", "0"},  {"--repeat-last-n", "9999999"},
+      {"--threads", "2000"},
+  };
+  for (const auto& [flag, value] : wrong) {
+    const Outcome run = RunMoonlit({"generate", "-m", "/no/such/model.gguf", "-p", "x", flag, value});
+    EXPECT_EQ(run.exit_code, 2) << flag << ' ' << run.err;
+    EXPECT_THAT(run.err, HasSubstr(flag));
+    EXPECT_THAT(run.err, HasSubstr(value));
+    for (const char* field : {"n_ctx", "tokens is", "_type", "top_", "min_p", "repeat_", "temperature"}) {
+      EXPECT_EQ(run.err.find(field), std::string::npos) << run.err;
+    }
+  }
+  for (const char* type : {"F16", "q8_0"}) {
+    EXPECT_EQ(RunMoonlit({"generate", "-p", "x", "-n", "1", "-ctk", type}).exit_code, 0) << type;
+  }
+}
+
 TEST(Cli, MissingAndBrokenFilesAreNamed) {
   const Outcome missing = RunMoonlit({"generate", "-m", "/no/such/model.gguf", "-p", "x"});
   EXPECT_EQ(missing.exit_code, 1);
@@ -214,6 +240,7 @@ TEST(Cli, PromptBeyondTheContextIsAnErrorWithBothNumbers) {
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, HasSubstr("64"));
   EXPECT_THAT(run.err, HasSubstr("301"));
+  EXPECT_THAT(run.err, HasSubstr("--ctx-size"));
 }
 
 TEST(Cli, ForcedVariantIsCheckedBeforeItRuns) {

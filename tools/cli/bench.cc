@@ -49,8 +49,12 @@ class Bench : public Command {
         ->check(CLI::Range(1, 1000));
     app.add_option("-b,--batch-size", batch_, "Accepted for compatibility; -ub decides")->capture_default_str();
     app.add_option("--ub,--ubatch-size", ubatch_, "Tokens of one prefill step (-ub)")->capture_default_str();
-    app.add_option("--ctk,--cache-type-k", key_types_, "Types of cached keys (-ctk)")->delimiter(',');
-    app.add_option("--ctv,--cache-type-v", value_types_, "Types of cached values (-ctv)")->delimiter(',');
+    app.add_option("--cache-type-k,--ctk", key_types_, "Types of cached keys (-ctk)")
+        ->delimiter(',')
+        ->check(IsCacheType());
+    app.add_option("--cache-type-v,--ctv", value_types_, "Types of cached values (-ctv)")
+        ->delimiter(',')
+        ->check(IsCacheType());
     app.add_option("--fa,--flash-attn", flash_, "Accepted for compatibility: attention is always fused (-fa)");
     app.add_option("-o,--output", format_, "md, json or csv")
         ->capture_default_str()

@@ -35,17 +35,7 @@ class Generate : public Command {
                    "Tokens to generate at most; -1: until the model ends or the context is full")
         ->capture_default_str()
         ->check(CLI::Range(-1, 1 << 30));
-    app.add_option("--temp,--temperature", options_.temperature, "Temperature; 0: always the most likely token")
-        ->capture_default_str();
-    app.add_option("--top-k", options_.top_k, "Keep the K most likely tokens; 0: all")->capture_default_str();
-    app.add_option("--top-p", options_.top_p, "Keep the most likely tokens up to this probability; 1: all")
-        ->capture_default_str();
-    app.add_option("--min-p", options_.min_p,
-                   "Keep tokens with at least this share of the best one's probability; 0: all")
-        ->capture_default_str();
-    app.add_option("--repeat-penalty", options_.repeat_penalty, "Penalty for tokens seen lately; 1: off")
-        ->capture_default_str();
-    app.add_option("--repeat-last-n", options_.repeat_last_n, "How far the penalty looks back")->capture_default_str();
+    DeclareSampling(app);
     app.add_option("--seed", seed_, "Seed of the sampling; -1: a random one, which the last line tells")
         ->capture_default_str()
         ->check(CLI::Range(int64_t{-1}, INT64_MAX));
@@ -74,6 +64,7 @@ class Generate : public Command {
     if (!model) return code;
     auto ids = model->Tokenize(prompt, MOONLIT_ADD_SPECIAL | MOONLIT_PARSE_SPECIAL);
     if (!ids) return Report(ids.error());
+    if ((code = CheckContext(*model, ids->size(), "the prompt")) != kOk) return code;
     auto session = model->NewSession();
     if (!session) return Report(session.error());
 
@@ -104,6 +95,28 @@ class Generate : public Command {
   }
 
  private:
+  void DeclareSampling(CLI::App& app) {
+    app.add_option("--temp,--temperature", options_.temperature, "Temperature; 0: always the most likely token")
+        ->capture_default_str()
+        ->check(IsNumberIn(0, 100));
+    app.add_option("--top-k", options_.top_k, "Keep the K most likely tokens; 0: all")
+        ->capture_default_str()
+        ->check(CLI::Range(0, INT32_MAX));
+    app.add_option("--top-p", options_.top_p, "Keep the most likely tokens up to this probability; 1: all")
+        ->capture_default_str()
+        ->check(IsNumberIn(0, 1));
+    app.add_option("--min-p", options_.min_p,
+                   "Keep tokens with at least this share of the best one's probability; 0: all")
+        ->capture_default_str()
+        ->check(IsNumberIn(0, 1));
+    app.add_option("--repeat-penalty", options_.repeat_penalty, "Penalty for tokens seen lately; 1: off")
+        ->capture_default_str()
+        ->check(IsNumberIn(0.01, 100));
+    app.add_option("--repeat-last-n", options_.repeat_last_n, "How far the penalty looks back")
+        ->capture_default_str()
+        ->check(CLI::Range(0u, 1000000u));
+  }
+
   void FillOptions() {
     options_.max_tokens = n_ < 0 ? 0 : static_cast<size_t>(n_);
     options_.ignore_end = ignore_end_ ? 1 : 0;

@@ -13,6 +13,36 @@ double NowSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+namespace {
+
+constexpr uint32_t kMostContext = 1u << 24;
+
+// After the range, so the text is a number.
+CLI::Validator IsMultipleOf64() {
+  const auto fault = [](std::string& text) {
+    return std::strtoul(text.c_str(), nullptr, 10) % 64 == 0 ? "" : "Value " + text + " is no multiple of 64";
+  };
+  return CLI::Validator(fault, "");
+}
+
+}  // namespace
+
+CLI::Validator IsCacheType() {
+  // Without its list in --help: the flag's own line has it.
+  return CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0"}, CLI::ignore_case).description("");
+}
+
+CLI::Validator IsNumberIn(double least, double most) {
+  char range[64];
+  std::snprintf(range, sizeof range, "[%g - %g]", least, most);
+  const auto fault = [least, most, range = std::string(range)](std::string& text) {
+    double value = 0;
+    const bool inside = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+    return inside ? "" : "Value " + text + " not in range " + range;
+  };
+  return CLI::Validator(fault, std::string("FLOAT in ") + range);
+}
+
 void ModelFlags::Declare(CLI::App& app, bool runs) {
   app.add_option("-m,--model", model, "GGUF file (any part of a split one), or poet, the model that Moonlit carries")
       ->capture_default_str();
@@ -20,15 +50,20 @@ void ModelFlags::Declare(CLI::App& app, bool runs) {
   app.add_option("-t,--threads", threads, "Threads; 0: one a physical core, within the container's quota")
       ->capture_default_str()
       ->check(CLI::Range(0u, 1024u));
-  app.add_option("-c,--ctx-size", n_ctx, "Context in tokens; 0: what the model was trained for, at most 4096")
-      ->capture_default_str();
-  app.add_option("--ub,--ubatch-size", chunk_tokens, "Tokens of one prefill step")
+  app.add_option("--ctx-size,-c", n_ctx, "Context in tokens; 0: what the model was trained for, at most 4096")
+      ->capture_default_str()
+      ->check(CLI::Range(0u, kMostContext));
+  app.add_option("--ubatch-size,--ub", chunk_tokens, "Tokens of one prefill step")
       ->capture_default_str()
       ->check(CLI::Range(1u, 65536u));
-  app.add_option("--ctk,--cache-type-k", key_type,
-                 "Type of cached keys: f32, f16, bf16, q8_0, q4_0 (default: best for the CPU)");
-  app.add_option("--ctv,--cache-type-v", value_type, "Type of cached values");
-  app.add_option("--page-tokens", page_tokens, "Tokens of a cache page, a multiple of 64")->capture_default_str();
+  app.add_option("--cache-type-k,--ctk", key_type,
+                 "Type of cached keys: f32, f16, bf16, q8_0, q4_0 (default: best for the CPU)")
+      ->check(IsCacheType());
+  app.add_option("--cache-type-v,--ctv", value_type, "Type of cached values")->check(IsCacheType());
+  app.add_option("--page-tokens", page_tokens, "Tokens of a cache page, a multiple of 64")
+      ->capture_default_str()
+      ->check(CLI::Range(64u, 65536u))
+      ->check(IsMultipleOf64());
   app.add_flag("--exact", exact, "Float activations on dequantized weights: slow, the reference path");
 }
 
@@ -60,6 +95,13 @@ int Report(const api::Error& error) {
   std::fprintf(stderr, "moonlit: %s\n", Printable(error.message).c_str());
   if (error.code == MOONLIT_CANCELLED) return kInterrupted;
   return error.code == MOONLIT_INVALID_ARGUMENT || error.code == MOONLIT_UNSUPPORTED ? kUsage : kFailed;
+}
+
+int CheckContext(const api::Model& model, size_t needed, const std::string& what) {
+  const size_t held = model.info().n_ctx;
+  if (needed <= held) return kOk;
+  return Report({MOONLIT_EXHAUSTED, what + " needs " + std::to_string(needed) + " tokens, but the context holds " +
+                                        std::to_string(held) + ": shorten it or give a larger -c/--ctx-size"});
 }
 
 std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code) {

@@ -27,11 +27,21 @@ struct ModelFlags {
   moonlit_model_options ToOptions() const;
 };
 
+// Names of cache types, in any case.
+CLI::Validator IsCacheType();
+
+// CLI::Range that NaN is not in, either.
+CLI::Validator IsNumberIn(double least, double most);
+
 // Loads and reports failure on stderr; *exit_code says what to return when the result is empty.
 std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code);
 
 // Text that may come from a file, for a terminal: control bytes as \xHH, so that none can move the cursor or forge a line.
 std::string Printable(std::string_view text);
+
+// kOk when the model's context holds `needed` tokens; else says so on stderr, with `what` they are ("the prompt"), and gives the exit
+// code.
+int CheckContext(const api::Model& model, size_t needed, const std::string& what);
 
 // "moonlit: <message>" on stderr and the exit code for it.
 int Report(const api::Error& error);
