@@ -78,6 +78,25 @@ TEST(Cli, LogitsReadTheSamePromptsAsGenerate) {
   EXPECT_EQ(RunMoonlit({"logits", "--ids", "1,2", "-f", path}).exit_code, 2);
 }
 
+// The last token of a continuation is chosen but not read, so it needs no room.
+TEST(Cli, LogitsRefuseAContinuationThatDoesNotFit) {
+  const std::vector<std::string> flags = {"logits", "--ids", "1,2,3", "-c", "16", "--greedy"};
+  const auto run = [&](const char* count) {
+    std::vector<std::string> words = flags;
+    words.push_back(count);
+    return RunMoonlit(words);
+  };
+  const Outcome fits = run("14");
+  EXPECT_EQ(fits.exit_code, 0) << fits.err;
+  EXPECT_EQ(nlohmann::json::parse(fits.out, nullptr, false)["greedy"].size(), 14u);
+  for (const char* many : {"15", "1000000"}) {
+    const Outcome full = run(many);
+    EXPECT_EQ(full.exit_code, 1);
+    EXPECT_THAT(full.err, HasSubstr("--greedy"));
+    EXPECT_THAT(full.err, HasSubstr("--ctx-size"));
+  }
+}
+
 TEST(Cli, StopStringIsNotPrinted) {
   const Outcome run = RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-s", "地上"});
   EXPECT_EQ(run.exit_code, 0) << run.err;

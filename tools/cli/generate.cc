@@ -51,9 +51,8 @@ class Generate : public Command {
     app.add_option("-b,--batch-size,--fa,--flash-attn,--ngl,--gpu-layers", ignored_)->group("")->take_last();
     app.add_flag("--no-mmap,--mlock,--no-warmup,--no-display-prompt,--no-cnv,--color", ignored_flag_)->group("");
     app.footer(
-        "A prompt file's last newline is not part of the prompt. Flags of llama.cpp that have no meaning here are "
-        "accepted and\n"
-        "ignored: -b, -fa, -ngl, --no-mmap, --mlock, --no-warmup, --no-display-prompt, -no-cnv, --color.");
+        "Flags of llama.cpp that have no meaning here are accepted and ignored:\n"
+        "-b, -fa, -ngl, --no-mmap, --mlock, --no-warmup, --no-display-prompt, -no-cnv, --color.");
   }
 
   int Run() override {

@@ -53,6 +53,9 @@ class Logits : public Command {
       ids = std::move(*tokens);
     }
     if (ids.empty()) return Report({MOONLIT_INVALID_ARGUMENT, "the prompt has no tokens"});
+    const size_t needed = ids.size() + static_cast<size_t>(std::max(greedy_ - 1, 0));  // the last one is not read
+    if ((code = CheckContext(*model, needed, greedy_ > 0 ? "the prompt with --greedy" : "the prompt")) != kOk)
+      return code;
     auto session = model->NewSession();
     if (!session) return Report(session.error());
     if (auto error = Evaluate(*session, ids); error.code != MOONLIT_OK) return Report(error);

@@ -95,6 +95,7 @@ int TextFlags::Read(std::string* text) const {
 
 void PromptFlags::Declare(CLI::App& app, const std::string& escaped) {
   text.Declare(app);
+  text.file_option->description(text.file_option->get_description() + "; the newline at its end is left out");
   app.add_flag("-e,--escape,!--no-escape", escape,
                "Read \\n, \\t, \\\\ and the like in " + escaped + " as the characters they stand for (default: on)");
 }
