@@ -9,6 +9,8 @@
 namespace moonlit {
 namespace {
 
+constexpr size_t kLeastWindow = 4;
+
 // Row by row, so no more than 32 rows of logits exist at any time.
 class SurpriseSum final : public LogitsConsumer {
  public:
@@ -46,13 +48,18 @@ class SurpriseSum final : public LogitsConsumer {
 };
 
 Status Check(const Engine& engine, std::span<const int32_t> ids, size_t vocab, size_t window) {
-  if (window < 4 || window > engine.options().n_ctx) {
-    return Errorf(Code::kInvalidArgument, "perplexity: window is %zu, expected 4 to %zu (n_ctx)", window,
+  // Not one range: with a context of 3 it would be "4 to 3".
+  if (window < kLeastWindow) {
+    return Errorf(Code::kInvalidArgument, "perplexity: window is %zu, expected at least %zu", window, kLeastWindow);
+  }
+  if (window > engine.options().n_ctx) {
+    return Errorf(Code::kInvalidArgument, "perplexity: window is %zu, expected at most %zu (n_ctx)", window,
                   engine.options().n_ctx);
   }
   if (ids.size() / 2 < window) {
-    return Errorf(Code::kInvalidArgument, "perplexity: the text has %zu tokens, expected at least %zu (two windows)",
-                  ids.size(), 2 * window);
+    return Errorf(Code::kInvalidArgument,
+                  "perplexity: the text has %zu tokens, expected at least %zu (two windows of %zu)", ids.size(),
+                  2 * window, window);
   }
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || static_cast<size_t>(ids[i]) >= vocab) {

@@ -107,8 +107,8 @@ TEST(Perplexity, WrongArgumentsAreNamed) {
     EXPECT_EQ(result.status().code(), Code::kInvalidArgument);
     EXPECT_THAT(result.status().ToString(), HasSubstr(message));
   };
-  expect(Text(1000), 3, "window is 3, expected 4 to 256");
-  expect(Text(1000), 257, "window is 257");
+  expect(Text(1000), 3, "window is 3, expected at least 4");
+  expect(Text(1000), 257, "window is 257, expected at most 256 (n_ctx)");
   expect(Text(127), 64, "127 tokens, expected at least 128");
   expect({}, 64, "0 tokens");
   auto wrong = Text(128);

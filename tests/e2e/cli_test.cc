@@ -331,6 +331,25 @@ TEST(Cli, PoetPerplexity) {
   EXPECT_NEAR(value, 76.79, 0.005 * 76.79);
 }
 
+TEST(Cli, PerplexityWindowsStayWithinWhatTheModelWasTrainedFor) {
+  std::string text = ReadFile(MOONLIT_SOURCE_DIR "/tests/data/poet_eval.txt");
+  text.resize(text.find('\n', 2000));  // some 650 characters of three bytes: two windows and more
+  RunOptions options;
+  options.input = text;
+  const Outcome by_default = RunMoonlit({"perplexity"}, options);
+  EXPECT_EQ(by_default.exit_code, 0) << by_default.err;
+  EXPECT_EQ(by_default.err, "");
+  EXPECT_EQ(by_default.out, RunMoonlit({"perplexity", "-c", "256"}, options).out);
+  EXPECT_THAT(RunMoonlit({"perplexity", "-c", "512"}, options).err, HasSubstr("trained for"));
+  for (const char* window : {"1", "3"}) {
+    const Outcome small = RunMoonlit({"perplexity", "-c", window}, options);
+    EXPECT_EQ(small.exit_code, 2);
+    EXPECT_THAT(small.err, HasSubstr("--ctx-size"));
+    EXPECT_THAT(small.err, HasSubstr("4 to 16777216"));
+  }
+  EXPECT_EQ(RunMoonlit({"perplexity", "-c", "4", "-p", "床前明月光，疑是地上霜。"}).exit_code, 0);
+}
+
 TEST(Cli, BenchSpeaksLlamaBench) {
   const Outcome run = RunMoonlit(
       {"bench", "-m", "poet", "-p", "16", "-n", "4", "-d", "0,8", "-r", "2", "-o", "json", "-fa", "1", "-ub", "8"});

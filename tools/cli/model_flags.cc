@@ -118,7 +118,7 @@ std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code) {
     return std::nullopt;
   }
   const moonlit_model_info info = model->info();
-  if (info.n_ctx_train != 0 && info.n_ctx > info.n_ctx_train) {
+  if (flags.warn_of_context && info.n_ctx_train != 0 && info.n_ctx > info.n_ctx_train) {
     std::fprintf(stderr,
                  "moonlit: warning: the context of %u tokens is longer than the %u that the model was trained for\n",
                  info.n_ctx, info.n_ctx_train);
