@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `moonlit bench --kernels` and `--attention` from outside, on shapes so small that nothing about speed can be said: that the
-// reports have their rows and keys, that numbers agree with each other, and that the fused result is the naive one's.
+// `moonlit bench` from outside, on models and shapes so small that nothing about speed can be said: that the reports have their
+// rows and keys and survive an early end, that numbers agree with each other, and that the fused result is the naive one's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,6 +27,116 @@ Outcome Bench(std::vector<std::string> flags, const char* variant = nullptr) {
   RunOptions options;
   if (variant != nullptr) options.environment = {std::string("MOONLIT_VARIANT=") + variant};
   return RunMoonlit(flags, options);
+}
+
+Outcome BenchModel(std::vector<std::string> flags, bool interrupt = false) {
+  flags.insert(flags.begin(), {"bench", "-m", "poet", "--no-warmup"});
+  RunOptions options;
+  options.interrupt_after_first_output = interrupt;
+  return RunMoonlit(flags, options);
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// "n_prompt,n_gen,n_depth" and so on, of each row of a JSON array.
+std::vector<std::string> Values(const std::string& json, const std::vector<const char*>& keys) {
+  std::vector<std::string> rows;
+  for (const auto& row : nlohmann::json::parse(json, nullptr, false)) {
+    std::string values;
+    for (const char* key : keys) values += (values.empty() ? "" : ",") + row[key].dump();
+    rows.push_back(values);
+  }
+  return rows;
+}
+
+TEST(BenchModels, PromptsWithTheirContinuationAreOneTest) {
+  const Outcome run =
+      BenchModel({"-p", "16", "-n", "0", "-pg", "8,2", "-pg", "4,1", "-d", "0,8", "-r", "2", "-o", "json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(Values(run.out, {"n_prompt", "n_gen", "n_depth"}),
+              testing::ElementsAre("16,0,0", "8,2,0", "4,1,0", "16,0,8", "8,2,8", "4,1,8"));
+  const auto row = nlohmann::json::parse(run.out)[1];
+  const double seconds = 1e-9 * row["samples_ns"][0].get<double>();
+  EXPECT_NEAR(row["samples_ts"][0].get<double>() * seconds, 10, 1e-9) << "all tokens of the test count";
+  EXPECT_THAT(BenchModel({"-p", "0", "-n", "0", "-pg", "8,2", "-d", "4", "-r", "1"}).out,
+              HasSubstr("| pp8+tg2 @ d4 |"));
+  for (const char* wrong : {"8", "8,", "8,2,1", "8-2", "-1,2", "8,99999999"})
+    EXPECT_EQ(BenchModel({"-pg", wrong}).exit_code, 2) << wrong;
+}
+
+TEST(BenchModels, RangesAreWhatLlamaBenchMakesOfThem) {
+  const Outcome tests = BenchModel({"-p", "1-3,8", "-n", "0-4+2", "-d", "2-9*2", "-r", "1", "-t", "1", "-o", "json"});
+  ASSERT_EQ(tests.exit_code, 0) << tests.err;
+  std::vector<std::string> expected;
+  for (const char* depth : {"2", "4", "8"}) {
+    for (const char* test : {"1,0,", "2,0,", "3,0,", "8,0,", "0,2,", "0,4,"})
+      expected.push_back(std::string(test) + depth);
+  }
+  EXPECT_EQ(Values(tests.out, {"n_prompt", "n_gen", "n_depth"}), expected);
+  const Outcome setups =
+      BenchModel({"-p", "8", "-n", "0", "-r", "1", "-t", "1-2", "-b", "4-8*2", "-ub", "2-4+2", "-o", "json"});
+  ASSERT_EQ(setups.exit_code, 0) << setups.err;
+  EXPECT_THAT(Values(setups.out, {"n_threads", "n_batch", "n_ubatch"}),
+              testing::ElementsAre("1,4,2", "1,4,4", "1,8,2", "1,8,4", "2,4,2", "2,4,4", "2,8,2", "2,8,4"));
+  EXPECT_THAT(BenchModel({"-p", "8", "-n", "0", "-r", "1", "-b", "4,8"}).out, HasSubstr("| n_batch | n_ubatch |"));
+  for (const char* wrong : {"4-2", "1-", "1-4/2", "0-8*2", "1-8*1", "1-8+0", "x", "", "1-99999999", "1-4+2+2"}) {
+    const Outcome run = BenchModel({"-p", wrong, "-n", "0"});
+    EXPECT_EQ(run.exit_code, 2) << wrong;
+    EXPECT_THAT(run.err, HasSubstr("--n-prompt"));
+  }
+}
+
+TEST(BenchModels, JsonLinesAreTheRowsOfJson) {
+  const std::vector<std::string> flags = {"-p", "8", "-n", "2", "-r", "1", "-o"};
+  const auto with = [&](const char* format) {
+    std::vector<std::string> words = flags;
+    words.push_back(format);
+    return BenchModel(words);
+  };
+  const Outcome lines = with("jsonl"), array = with("json");
+  ASSERT_EQ(lines.exit_code, 0) << lines.err;
+  const auto rows = nlohmann::json::parse(array.out);
+  ASSERT_EQ(Lines(lines.out).size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto row = nlohmann::json::parse(Lines(lines.out)[i]);
+    ASSERT_EQ(row.size(), rows[i].size());
+    for (const auto& [key, value] : rows[i].items()) EXPECT_TRUE(row.contains(key)) << key;
+    EXPECT_EQ(row["logits_hash"], rows[i]["logits_hash"]);
+  }
+}
+
+// Rows of a report that may have ended early; -1 if it is not whole.
+int RowsOf(const std::string& format, const std::string& out) {
+  if (format == "json") {
+    const auto rows = nlohmann::json::parse(out, nullptr, false);
+    return rows.is_array() ? static_cast<int>(rows.size()) : -1;
+  }
+  if (!out.empty() && out.back() != '\n') return -1;
+  const int heading = format == "md" ? 2 : format == "csv" ? 1 : 0;
+  return static_cast<int>(Lines(out).size()) - heading;
+}
+
+TEST(BenchModels, FinishedRowsOutliveALaterFailure) {
+  for (const char* format : {"md", "json", "jsonl", "csv"}) {
+    const Outcome run = BenchModel({"-m", "/no/such/model.gguf", "-p", "8", "-n", "2", "-r", "1", "-o", format});
+    EXPECT_EQ(run.exit_code, 1) << format;
+    EXPECT_THAT(run.err, HasSubstr("/no/such/model.gguf"));
+    EXPECT_EQ(RowsOf(format, run.out), 2) << run.out;
+  }
+  EXPECT_EQ(RunMoonlit({"bench", "-m", "/no/such/model.gguf", "-o", "json"}).out, "[]\n");
+}
+
+TEST(BenchModels, FinishedRowsOutliveCtrlC) {
+  for (const char* format : {"md", "json", "jsonl", "csv"}) {
+    const Outcome run = BenchModel({"-p", "8", "-n", "4000", "-r", "3", "-o", format}, true);
+    EXPECT_EQ(run.exit_code, 130) << format;
+    EXPECT_EQ(RowsOf(format, run.out), 1) << run.out;
+  }
 }
 
 void ExpectPeaks(const nlohmann::json& report) {
@@ -71,6 +181,14 @@ TEST(BenchKernels, MarkdownAndForcedVariant) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("variant " MOONLIT_PLAINEST_VARIANT));
   EXPECT_THAT(run.out, HasSubstr("| Q8_0 | 16 | 64 | 1 |"));
+}
+
+TEST(BenchKernels, JsonLinesAreTheMeasurements) {
+  const Outcome run = Bench({"--kernels", "--formats", "Q8_0", "--shapes", "16x64", "--rows", "1,2", "-o", "jsonl"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::vector<std::string> lines = Lines(run.out);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(nlohmann::json::parse(lines[1])["m"], 2);
 }
 
 TEST(BenchKernels, WrongFlagsAreUsageErrors) {

@@ -6,12 +6,14 @@
 #include <ctime>
 #include <memory>
 #include <random>
+#include <utility>
 
-#include "nlohmann/json.hpp"
 #include "tools/cli/bench_attention.h"
 #include "tools/cli/bench_kernels.h"
 #include "tools/cli/bench_report.h"
+#include "tools/cli/interrupt.h"
 #include "tools/cli/model_flags.h"
+#include "tools/cli/number_ranges.h"
 
 namespace moonlit::cli {
 namespace {
@@ -27,28 +29,20 @@ uint64_t HashLogits(std::span<const float> logits) {
 class Bench : public Command {
  public:
   void DeclareFlags(CLI::App& app) override {
-    const CLI::Range kTokens(0u, 1u << 24);  // the longest context there is
+    constexpr uint32_t kMostTokens = 1u << 24;  // the longest context there is
     app.add_option("-m,--model", models_, "GGUF files, or poet")->delimiter(',')->capture_default_str();
-    app.add_option("-t,--threads", threads_, "Threads; 0: the default of this machine")
-        ->delimiter(',')
-        ->capture_default_str();
-    app.add_option("-p,--n-prompt", prompts_, "Prompt tokens of prefill tests; 0: none")
-        ->delimiter(',')
-        ->capture_default_str()
-        ->check(kTokens);
-    app.add_option("-n,--n-gen", gens_, "Generated tokens of decode tests; 0: none")
-        ->delimiter(',')
-        ->capture_default_str()
-        ->check(kTokens);
-    app.add_option("-d,--n-depth", depths_, "Tokens in the cache before the measured part")
-        ->delimiter(',')
-        ->capture_default_str()
-        ->check(kTokens);
+    AddNumbers(app, "--threads,-t", "Threads; 0: the default of this machine", 0, 1024, &threads_);
+    AddNumbers(app, "--n-prompt,-p", "Prompt tokens of prefill tests; 0: none", 0, kMostTokens, &prompts_);
+    AddNumbers(app, "--n-gen,-n", "Generated tokens of decode tests; 0: none", 0, kMostTokens, &gens_);
+    AddPairs(app, "--pg", "Also a test of a prompt and its continuation together, like 512,128; may be repeated (-pg)",
+             kMostTokens, &pairs_);
+    AddNumbers(app, "--n-depth,-d", "Tokens in the cache before the measured part", 0, kMostTokens, &depths_);
     app.add_option("-r,--repetitions", repetitions_, "Measured repetitions after one warm-up")
         ->capture_default_str()
         ->check(CLI::Range(1, 1000));
-    app.add_option("-b,--batch-size", batch_, "Accepted for compatibility; -ub decides")->capture_default_str();
-    app.add_option("--ub,--ubatch-size", ubatch_, "Tokens of one prefill step (-ub)")->capture_default_str();
+    AddNumbers(app, "--batch-size,-b", "A prefill step has the smaller of -b and -ub tokens", 1, kMostTokens,
+               &batches_);
+    AddNumbers(app, "--ubatch-size,--ub", "Tokens of one prefill step (-ub)", 1, 65536, &ubatches_);
     app.add_option("--cache-type-k,--ctk", key_types_, "Types of cached keys (-ctk)")
         ->delimiter(',')
         ->check(IsCacheType());
@@ -56,34 +50,35 @@ class Bench : public Command {
         ->delimiter(',')
         ->check(IsCacheType());
     app.add_option("--fa,--flash-attn", flash_, "Accepted for compatibility: attention is always fused (-fa)");
-    app.add_option("-o,--output", format_, "md, json or csv")
+    app.add_option("-o,--output", format_, "md, json, jsonl (one object a line) or csv")
         ->capture_default_str()
-        ->check(CLI::IsMember({"md", "json", "csv"}));
+        ->check(CLI::IsMember({"md", "json", "jsonl", "csv"}));
     app.add_flag("--no-warmup", no_warmup_, "Skip the warm-up");
     DeclareModes(app);
+    app.footer(
+        "Flags with NUMBERS take lists (16,32) and ranges: first-last, first-last+step, first-last*factor. Every "
+        "combination is measured;\n"
+        "a row is printed as soon as it is, so what is finished when a model fails or Ctrl-C comes is not lost.");
   }
 
   int Run() override {
     if (key_types_.empty()) key_types_.push_back("");
     if (value_types_.empty()) value_types_.push_back("");
+    InterruptGuard guard;
     if (kernels_) return kernel_bench_.Run(threads_, measure_, format_);
     if (attention_) return attention_bench_.Run(threads_, key_types_, value_types_, measure_, format_);
-    for (const std::string& model : models_) {
-      for (uint32_t threads : threads_) {
-        for (const std::string& key_type : key_types_) {
-          for (const std::string& value_type : value_types_) {
-            ModelFlags flags;
-            flags.model = model;
-            flags.threads = threads;
-            flags.key_type = key_type;
-            flags.value_type = value_type;
-            flags.chunk_tokens = ubatch_;
-            if (int code = RunModel(flags); code != kOk) return code;
-          }
-        }
-      }
+    const std::vector<Test> tests = Tests();
+    if (tests.empty()) {
+      std::fprintf(stderr, "moonlit: nothing to measure: -p and -n are 0 and there is no -pg\n");
+      return kUsage;
     }
-    return PrintReport(rows_, format_);
+    BenchReport report(format_, batches_.size() > 1 || ubatches_.size() > 1);
+    int code = kOk;
+    for (const Setup& setup : Setups()) {
+      if ((code = MeasureSetup(setup, tests, &guard, &report)) != kOk) break;
+    }
+    report.End();
+    return code;
   }
 
  private:
@@ -96,7 +91,7 @@ class Bench : public Command {
                                           "Measure fused attention instead of a model, beside the naive version that "
                                           "stores its table of scores");
     kernels->excludes(attention);
-    for (const char* name : {"--model", "--n-prompt", "--n-gen", "--n-depth", "--repetitions", "--batch-size",
+    for (const char* name : {"--model", "--n-prompt", "--n-gen", "--pg", "--n-depth", "--repetitions", "--batch-size",
                              "--ubatch-size", "--flash-attn", "--no-warmup"}) {
       kernels->excludes(app.get_option(name));
       attention->excludes(app.get_option(name));
@@ -110,6 +105,11 @@ class Bench : public Command {
   struct Test {
     size_t n_prompt, n_gen, n_depth;
   };
+  // A model as it is loaded for some tests.
+  struct Setup {
+    ModelFlags flags;
+    uint32_t batch, ubatch;
+  };
 
   std::vector<Test> Tests() const {
     std::vector<Test> tests;
@@ -120,38 +120,63 @@ class Bench : public Command {
       for (size_t n : gens_) {
         if (n > 0) tests.push_back({0, n, depth});
       }
+      for (const auto& [p, n] : pairs_) {
+        if (p + n > 0) tests.push_back({p, n, depth});
+      }
     }
     return tests;
   }
 
-  int RunModel(ModelFlags flags) {
-    const std::vector<Test> tests = Tests();
-    if (tests.empty()) {
-      std::fprintf(stderr, "moonlit: nothing to measure: -p and -n are both 0\n");
-      return kUsage;
-    }
+  // Every combination; what comes last varies fastest.
+  std::vector<Setup> Setups() const {
+    std::vector<Setup> setups(1);
+    auto vary = [&](const auto& values, auto set) {
+      std::vector<Setup> all;
+      for (const Setup& setup : setups) {
+        for (const auto& value : values) set(all.emplace_back(setup), value);
+      }
+      setups = std::move(all);
+    };
+    vary(models_, [](Setup& s, const std::string& model) { s.flags.model = model; });
+    vary(threads_, [](Setup& s, uint32_t threads) { s.flags.threads = threads; });
+    vary(key_types_, [](Setup& s, const std::string& type) { s.flags.key_type = type; });
+    vary(value_types_, [](Setup& s, const std::string& type) { s.flags.value_type = type; });
+    vary(batches_, [](Setup& s, uint32_t tokens) { s.batch = tokens; });
+    vary(ubatches_, [](Setup& s, uint32_t tokens) { s.ubatch = tokens; });
+    return setups;
+  }
+
+  int MeasureSetup(const Setup& setup, const std::vector<Test>& tests, InterruptGuard* guard,
+                   BenchReport* report) const {
+    ModelFlags flags = setup.flags;
     size_t n_ctx = 1;
-    for (const Test& t : tests) {
-      n_ctx = std::max(n_ctx, t.n_prompt + t.n_gen + t.n_depth);
-    }
+    for (const Test& t : tests) n_ctx = std::max(n_ctx, t.n_prompt + t.n_gen + t.n_depth);
     flags.n_ctx = static_cast<uint32_t>(n_ctx);
+    flags.chunk_tokens = std::min(setup.batch, setup.ubatch);
     int code = kFailed;
     auto model = LoadModel(flags, &code);
     if (!model) return code;
     auto session = model->NewSession();
     if (!session) return Report(session.error());
+    guard->Watch(session->handle());
     for (const Test& test : tests) {
       BenchRow row;
-      FillRow(flags, *model, test, &row);
-      if (auto error = Measure(*model, *session, test, &row); error.code != MOONLIT_OK) return Report(error);
-      rows_.push_back(std::move(row));
+      FillRow(setup, *model, test, &row);
+      const api::Error error = Measure(*model, *session, test, &row);
+      if (error.code != MOONLIT_OK) {
+        code = Report(error);
+        break;
+      }
+      report->Add(row);
+      code = kOk;
     }
-    return kOk;
+    guard->Watch(nullptr);
+    return code;
   }
 
-  void FillRow(const ModelFlags& flags, const api::Model& model, const Test& test, BenchRow* row) const {
+  static void FillRow(const Setup& setup, const api::Model& model, const Test& test, BenchRow* row) {
     const moonlit_model_info info = model.info();
-    row->model_filename = flags.model;
+    row->model_filename = setup.flags.model;
     row->model_type = std::string(info.architecture) + " " + info.file_type;
     row->model_size = info.file_bytes;
     row->model_n_params = info.parameters;
@@ -159,8 +184,8 @@ class Bench : public Command {
     row->type_k = info.key_type;
     row->type_v = info.value_type;
     row->n_threads = info.threads;
-    row->n_batch = batch_;
-    row->n_ubatch = ubatch_;
+    row->n_batch = setup.batch;
+    row->n_ubatch = setup.ubatch;
     row->n_prompt = test.n_prompt;
     row->n_gen = test.n_gen;
     row->n_depth = test.n_depth;
@@ -181,24 +206,27 @@ class Bench : public Command {
 
   api::Error Measure(const api::Model& model, api::Session& session, const Test& test, BenchRow* row) const {
     const uint32_t n_vocab = model.info().n_vocab;
+    bool finite = true;
+    auto keep_hash = [&](size_t, std::span<const float> logits) {
+      row->logits_hash = HashLogits(logits);
+      finite = finite && std::isfinite(logits[0]);
+    };
+    // A Ctrl-C between two calls cancels neither.
+    auto eval = [&](std::span<const int32_t> ids, moonlit_outputs outputs) -> api::Error {
+      if (Interrupted()) return {MOONLIT_CANCELLED, "interrupted"};
+      return session.Eval(ids, outputs, keep_hash);
+    };
     if (auto error = session.Truncate(0); error.code != MOONLIT_OK) return error;
-    if (auto error = session.Eval(RandomIds(test.n_depth, n_vocab), MOONLIT_OUTPUT_NONE, {}); error.code != MOONLIT_OK)
+    if (auto error = eval(RandomIds(test.n_depth, n_vocab), MOONLIT_OUTPUT_NONE); error.code != MOONLIT_OK)
       return error;
     const std::vector<int32_t> ids = RandomIds(test.n_prompt + test.n_gen, n_vocab);
-    bool finite = true;
     for (int repetition = no_warmup_ ? 0 : -1; repetition < repetitions_; ++repetition) {
       if (auto error = session.Truncate(test.n_depth); error.code != MOONLIT_OK) return error;
       const double begin = NowSeconds();
-      auto keep_hash = [&](size_t, std::span<const float> logits) {
-        row->logits_hash = HashLogits(logits);
-        finite = finite && std::isfinite(logits[0]);
-      };
-      if (test.n_prompt > 0) {
-        const auto error = session.Eval({ids.data(), test.n_prompt}, MOONLIT_OUTPUT_LAST, keep_hash);
-        if (error.code != MOONLIT_OK) return error;
-      }
+      const auto prompt = eval({ids.data(), test.n_prompt}, MOONLIT_OUTPUT_LAST);
+      if (prompt.code != MOONLIT_OK) return prompt;
       for (size_t i = 0; i < test.n_gen; ++i) {
-        const auto error = session.Eval({&ids[test.n_prompt + i], 1}, MOONLIT_OUTPUT_LAST, keep_hash);
+        const auto error = eval({&ids[test.n_prompt + i], 1}, MOONLIT_OUTPUT_LAST);
         if (error.code != MOONLIT_OK) return error;
       }
       if (repetition >= 0) row->samples_ns.push_back(1e9 * (NowSeconds() - begin));
@@ -208,13 +236,9 @@ class Bench : public Command {
   }
 
   std::vector<std::string> models_{"poet"};
-  std::vector<uint32_t> threads_{0};
-  std::vector<size_t> prompts_{512};
-  std::vector<size_t> gens_{128};
-  std::vector<size_t> depths_{0};
+  std::vector<uint32_t> threads_{0}, prompts_{512}, gens_{128}, depths_{0}, batches_{2048}, ubatches_{512};
+  std::vector<std::pair<uint32_t, uint32_t>> pairs_;
   int repetitions_ = 5;
-  uint32_t batch_ = 2048;
-  uint32_t ubatch_ = 512;
   std::vector<std::string> key_types_;
   std::vector<std::string> value_types_;
   std::string flash_;
@@ -224,7 +248,6 @@ class Bench : public Command {
   MeasureOptions measure_;
   KernelBench kernel_bench_;
   AttentionBench attention_bench_;
-  std::vector<BenchRow> rows_;
 };
 
 }  // namespace

@@ -295,6 +295,7 @@ int AttentionBench::Run(const std::vector<uint32_t>& threads, const std::vector<
     for (const auto& [key_type, value_type] : types) {
       for (const auto& [tokens, context] : Points(tokens_, contexts_, !plot_.empty())) {
         const AttentionShape shape{shape_[0], shape_[1], shape_[2], tokens, context, key_type, value_type};
+        MOONLIT_RETURN_IF_ERROR(CheckInterrupt());
         MOONLIT_ASSIGN_OR_RETURN(const Outcome outcome, measurement.Measure(shape));
         outcomes.push_back({shape, outcome});
       }
@@ -304,11 +305,13 @@ int AttentionBench::Run(const std::vector<uint32_t>& threads, const std::vector<
   const auto finish = [&](const MachinePeaks& peaks) {
     for (const auto& [shape, outcome] : outcomes) table.rows.push_back(ToRow(shape, outcome, peaks));
   };
-  if (Status s = OnEachPool(threads, *variant, options, &peak_table, measure, finish); !s.ok()) return ReportStatus(s);
+  const Status measured = OnEachPool(threads, *variant, options, &peak_table, measure, finish);
+  if (peak_table.rows.empty() && !measured.ok()) return ReportStatus(measured);
   PrintTables({{"build_version", moonlit_version()},
                {"variant", VariantName(*variant)},
                {"naive_limit_mib", NaiveLimit(naive_mib_) >> 20}},
               {peak_table, table}, output);
+  if (!measured.ok()) return ReportStatus(measured);
   if (plot_.empty()) return kOk;
   const Status written = WritePlot(plot_, PlotTitle(shape_, *variant), "T (tokens = keys)", "ms", Curves(table.rows));
   return written.ok() ? kOk : ReportStatus(written);

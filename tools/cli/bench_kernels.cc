@@ -231,6 +231,7 @@ Status MeasureShape(const Setting& setting, ThreadPool& pool, Format format, Sha
   MOONLIT_ASSIGN_OR_RETURN(PackedCopies weights,
                            PackedCopies::Make(kernel, format, shape, BytesOfMib(options.cold_mib), pool));
   for (size_t rows : setting.rows) {
+    MOONLIT_RETURN_IF_ERROR(CheckInterrupt());
     MOONLIT_ASSIGN_OR_RETURN(Product product, Product::Make(setting.variant, kernel, shape, rows));
     const double quantize = product.Quantize(pool, options.min_seconds / 10);
     const Tiling tiling = product.ChooseTasks(weights, pool.threads());
@@ -330,9 +331,10 @@ int KernelBench::Run(const std::vector<uint32_t>& threads, const MeasureOptions&
   const auto finish = [&](const MachinePeaks& peaks) {
     for (const KernelResult& result : results) table.rows.push_back(ToRow(result, peaks));
   };
-  if (Status s = OnEachPool(threads, *variant, options, &peak_table, measure, finish); !s.ok()) return ReportStatus(s);
+  const Status measured = OnEachPool(threads, *variant, options, &peak_table, measure, finish);
+  if (peak_table.rows.empty() && !measured.ok()) return ReportStatus(measured);
   PrintTables({{"build_version", moonlit_version()}, {"variant", VariantName(*variant)}}, {peak_table, table}, output);
-  return kOk;
+  return measured.ok() ? kOk : ReportStatus(measured);
 }
 
 }  // namespace moonlit::cli

@@ -15,6 +15,7 @@
 #include "kernels/base/round.h"
 #include "kernels/peak/peak.h"
 #include "runtime/tensor/buffer.h"
+#include "tools/cli/interrupt.h"
 
 namespace moonlit::cli {
 namespace {
@@ -151,10 +152,11 @@ Status OnEachPool(const std::vector<uint32_t>& threads, Variant variant, const M
     MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool, ThreadPool::Create({.threads = count}));
     MachinePeaks peaks;
     MOONLIT_RETURN_IF_ERROR(RaisePeaks(*pool, variant, options, &peaks));
-    MOONLIT_RETURN_IF_ERROR(measure(*pool));
-    MOONLIT_RETURN_IF_ERROR(RaisePeaks(*pool, variant, options, &peaks));
+    const Status measured = measure(*pool);
+    if (measured.ok()) MOONLIT_RETURN_IF_ERROR(RaisePeaks(*pool, variant, options, &peaks));
     table->rows.push_back(peaks.ToJson());
     finish(peaks);
+    MOONLIT_RETURN_IF_ERROR(measured);
   }
   return Status();
 }
@@ -180,8 +182,11 @@ nlohmann::ordered_json Percent(double value, double limit) {
   return limit > 0 ? nlohmann::ordered_json(100 * value / limit) : nlohmann::ordered_json();
 }
 
+Status CheckInterrupt() { return Interrupted() ? Status(Code::kCancelled, "interrupted") : Status(); }
+
 int ReportStatus(const Status& status) {
   std::fprintf(stderr, "moonlit: %s\n", std::string(status.message()).c_str());
+  if (status.code() == Code::kCancelled) return kInterrupted;
   return status.code() == Code::kInvalidArgument || status.code() == Code::kUnsupported ? kUsage : kFailed;
 }
 

@@ -72,7 +72,7 @@ struct MachinePeaks {
 
 // For every number of threads (0: the machine's default): a pool, its peaks, `measure` on it, the peaks once more, and `finish`
 // with the better of the two measurements, which is also added to `table` (a row of PeakColumns). What the pool or `measure`
-// says, or kOutOfMemory for the read loop's buffer.
+// says (then `finish` is called all the same, for what it has measured), or kOutOfMemory for the read loop's buffer.
 Status OnEachPool(const std::vector<uint32_t>& threads, Variant variant, const MeasureOptions& options,
                   BenchTable* table, const std::function<Status(ThreadPool&)>& measure,
                   const std::function<void(const MachinePeaks&)>& finish);
@@ -82,6 +82,9 @@ const std::vector<BenchColumn>& PeakColumns();
 
 // 100 * value / limit, or null where there is no limit.
 nlohmann::ordered_json Percent(double value, double limit);
+
+// kCancelled after Ctrl-C: to be asked between two measurements.
+Status CheckInterrupt();
 
 // "moonlit: <message>" on stderr; the exit code for it.
 int ReportStatus(const Status& status);

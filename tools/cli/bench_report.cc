@@ -8,7 +8,6 @@
 
 #include "nlohmann/json.hpp"
 #include "runtime/api/moonlit.h"
-#include "tools/cli/command.h"
 
 namespace moonlit::cli {
 namespace {
@@ -68,53 +67,63 @@ nlohmann::ordered_json ToJson(const BenchRow& row) {
 }
 
 std::string TestName(const BenchRow& row) {
-  std::string name = row.n_prompt > 0 ? "pp" + std::to_string(row.n_prompt) : "tg" + std::to_string(row.n_gen);
+  std::string name = row.n_prompt > 0 ? "pp" + std::to_string(row.n_prompt) : "";
+  if (row.n_gen > 0) name += (name.empty() ? "tg" : "+tg") + std::to_string(row.n_gen);
   if (row.n_depth > 0) name += " @ d" + std::to_string(row.n_depth);
   return name;
 }
 
-void PrintMarkdown(const std::vector<BenchRow>& rows) {
-  std::printf("| model | size | params | variant | threads | k/v | test | t/s |\n");
-  std::printf("| --- | ---: | ---: | --- | ---: | --- | ---: | ---: |\n");
-  for (const BenchRow& row : rows) {
-    const Statistics rate = Summarize(Rates(row));
-    std::printf("| %s | %.2f MiB | %.2f M | %s | %u | %s/%s | %s | %.2f ± %.2f |\n", row.model_type.c_str(),
-                static_cast<double>(row.model_size) / 1048576.0, static_cast<double>(row.model_n_params) / 1e6,
-                row.variant.c_str(), row.n_threads, row.type_k.c_str(), row.type_v.c_str(), TestName(row).c_str(),
-                rate.mean, rate.deviation);
-  }
+// A file's name may be no UTF-8.
+std::string Dump(const nlohmann::ordered_json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-void PrintCsv(const std::vector<BenchRow>& rows) {
-  bool header = true;
-  for (const BenchRow& row : rows) {
-    auto json = ToJson(row);
-    json.erase("samples_ns");
-    json.erase("samples_ts");
-    std::string names, values;
-    for (const auto& [key, value] : json.items()) {
-      names += (names.empty() ? "" : ",") + key;
-      values += (values.empty() ? "" : ",") + value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    }
-    if (header) std::printf("%s\n", names.c_str());
-    header = false;
-    std::printf("%s\n", values.c_str());
+void PrintMarkdown(const BenchRow& row, bool header, bool show_batches) {
+  if (header) {
+    std::printf("| model | size | params | variant | threads |%s k/v | test | t/s |\n",
+                show_batches ? " n_batch | n_ubatch |" : "");
+    std::printf("| --- | ---: | ---: | --- | ---: |%s --- | ---: | ---: |\n", show_batches ? " ---: | ---: |" : "");
   }
+  const std::string batches =
+      show_batches ? " " + std::to_string(row.n_batch) + " | " + std::to_string(row.n_ubatch) + " |" : "";
+  const Statistics rate = Summarize(Rates(row));
+  std::printf("| %s | %.2f MiB | %.2f M | %s | %u |%s %s/%s | %s | %.2f ± %.2f |\n", row.model_type.c_str(),
+              static_cast<double>(row.model_size) / 1048576.0, static_cast<double>(row.model_n_params) / 1e6,
+              row.variant.c_str(), row.n_threads, batches.c_str(), row.type_k.c_str(), row.type_v.c_str(),
+              TestName(row).c_str(), rate.mean, rate.deviation);
+}
+
+void PrintCsv(const BenchRow& row, bool header) {
+  auto json = ToJson(row);
+  json.erase("samples_ns");
+  json.erase("samples_ts");
+  std::string names, values;
+  for (const auto& [key, value] : json.items()) {
+    names += (names.empty() ? "" : ",") + key;
+    values += (values.empty() ? "" : ",") + Dump(value);
+  }
+  if (header) std::printf("%s\n", names.c_str());
+  std::printf("%s\n", values.c_str());
 }
 
 }  // namespace
 
-int PrintReport(const std::vector<BenchRow>& rows, const std::string& format) {
-  if (format == "json") {
-    auto array = nlohmann::ordered_json::array();
-    for (const BenchRow& row : rows) array.push_back(ToJson(row));
-    std::printf("%s\n", array.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-  } else if (format == "csv") {
-    PrintCsv(rows);
+void BenchReport::Add(const BenchRow& row) {
+  const bool first = rows_++ == 0;
+  if (format_ == "json") {
+    std::printf("%s%s", first ? "[\n" : ",\n", Dump(ToJson(row), 2).c_str());
+  } else if (format_ == "jsonl") {
+    std::printf("%s\n", Dump(ToJson(row)).c_str());
+  } else if (format_ == "csv") {
+    PrintCsv(row, first);
   } else {
-    PrintMarkdown(rows);
+    PrintMarkdown(row, first, show_batches_);
   }
-  return kOk;
+  std::fflush(stdout);
+}
+
+void BenchReport::End() {
+  if (format_ == "json") std::printf("%s", rows_ == 0 ? "[]\n" : "\n]\n");
 }
 
 }  // namespace moonlit::cli

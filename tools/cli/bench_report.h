@@ -17,7 +17,19 @@ struct BenchRow {
   std::vector<double> samples_ns;  // one a repetition
 };
 
-// To stdout as "md", "json" or "csv". Returns the exit code.
-int PrintReport(const std::vector<BenchRow>& rows, const std::string& format);
+// To stdout, each row as soon as it is measured, so that a run which ends early has not measured for nothing.
+class BenchReport {
+ public:
+  // format: "md", "json" (one array), "jsonl" (one object a line) or "csv". show_batches: whether Markdown has n_batch and n_ubatch.
+  BenchReport(const std::string& format, bool show_batches) : format_(format), show_batches_(show_batches) {}
+  void Add(const BenchRow& row);
+  // Once, after the last row, also when there was none.
+  void End();
+
+ private:
+  const std::string format_;
+  const bool show_batches_;
+  size_t rows_ = 0;
+};
 
 }  // namespace moonlit::cli

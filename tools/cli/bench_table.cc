@@ -56,6 +56,8 @@ void PrintTables(const nlohmann::ordered_json& head, const std::vector<BenchTabl
     nlohmann::ordered_json report = head;
     for (const BenchTable& table : tables) report[table.name] = table.rows;
     std::printf("%s\n", report.dump(2).c_str());
+  } else if (format == "jsonl") {
+    for (const auto& row : tables.back().rows) std::printf("%s\n", row.dump().c_str());
   } else if (format == "csv") {
     PrintCsv(tables.back());
   } else {

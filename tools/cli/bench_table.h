@@ -25,8 +25,8 @@ struct BenchTable {
   std::vector<nlohmann::ordered_json> rows;  // all with the same keys
 };
 
-// To stdout. "md": one table after the other; "json": one object, `head` with an array for each table; "csv": the last table,
-// all keys. Null is an empty cell.
+// To stdout. "md": one table after the other; "json": one object, `head` with an array for each table; "jsonl": the rows of
+// the last table, one a line; "csv": the last table, all keys. Null is an empty cell.
 void PrintTables(const nlohmann::ordered_json& head, const std::vector<BenchTable>& tables, const std::string& format);
 
 }  // namespace moonlit::cli

@@ -1,29 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <random>
 #include <string>
 
+#include "tools/cli/interrupt.h"
 #include "tools/cli/model_flags.h"
 #include "tools/cli/text_flags.h"
 
 namespace moonlit::cli {
 namespace {
-
-// The session that Ctrl-C stops. A second Ctrl-C ends the process the hard way.
-std::atomic<moonlit_session*> interruptible{nullptr};
-std::atomic<bool> interrupted{false};
-
-void OnInterrupt(int signal) {
-  if (interrupted.exchange(true)) {
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-    return;
-  }
-  if (moonlit_session* session = interruptible.load()) moonlit_session_cancel(session);
-}
 
 class Generate : public Command {
  public:
@@ -72,25 +58,25 @@ class Generate : public Command {
       const api::Error error = session->Eval(*ids, MOONLIT_OUTPUT_NONE, {});
       return error.code == MOONLIT_OK ? kOk : Report(error);
     }
-    interruptible.store(session->handle());
-    std::signal(SIGINT, OnInterrupt);
+    InterruptGuard guard;
+    guard.Watch(session->handle());
     if (echo_) Print(prompt);
     auto progress = std::make_unique<ProgressLine>("prefill");
     auto result = session->Generate(
         *ids, options_,
         [&](std::string_view piece) {
           progress.reset();
-          return Print(piece) && !interrupted;
+          return Print(piece) && !Interrupted();
         },
         [&](size_t done, size_t total) {
           if (progress) progress->Update(done, total);
         });
     progress.reset();
-    interruptible.store(nullptr);
-    if (!result) return interrupted ? kInterrupted : Report(result.error());
+    guard.Watch(nullptr);
+    if (!result) return Interrupted() ? kInterrupted : Report(result.error());
     if (!Print("\n")) return kFailed;
     if (!quiet_) PrintTimings(model->info(), *result);
-    return result->finish == MOONLIT_FINISH_CANCELLED && interrupted ? kInterrupted : kOk;
+    return result->finish == MOONLIT_FINISH_CANCELLED && Interrupted() ? kInterrupted : kOk;
   }
 
  private:

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tools/cli/interrupt.h"
+
 namespace moonlit::cli {
 double NowSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -110,7 +112,7 @@ std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code) {
   options.progress_user = &line;
   options.progress = [](void* user, uint64_t done, uint64_t total) {
     static_cast<ProgressLine*>(user)->Update(done, total);
-    return 0;
+    return Interrupted() ? 1 : 0;
   };
   auto model = api::Model::Load(flags.model, options);
   if (!model) {

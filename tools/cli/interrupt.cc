@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/interrupt.h"
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+namespace moonlit::cli {
+namespace {
+
+std::atomic<moonlit_session*> watched{nullptr};
+std::atomic<bool> interrupted{false};
+std::atomic<int> running{0};  // handlers; one may run on any thread
+static_assert(std::atomic<moonlit_session*>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+              "a signal handler may wait for nothing");
+
+void OnInterrupt(int signal) {
+  if (interrupted.exchange(true)) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+    return;
+  }
+  ++running;
+  if (moonlit_session* session = watched.load()) moonlit_session_cancel(session);
+  --running;
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() { std::signal(SIGINT, OnInterrupt); }
+
+InterruptGuard::~InterruptGuard() {
+  Watch(nullptr);
+  std::signal(SIGINT, SIG_DFL);
+}
+
+void InterruptGuard::Watch(moonlit_session* session) {
+  watched.store(session);
+  while (running.load() != 0) std::this_thread::yield();  // it may have read the former session
+}
+
+bool Interrupted() { return interrupted.load(); }
+
+}  // namespace moonlit::cli
