@@ -372,6 +372,79 @@ TEST(Cli, BenchSpeaksLlamaBench) {
   EXPECT_EQ(tests.count("0,4,8"), 1u);
 }
 
+// The line comes after 0.3 s. 5000 tokens are 124 GFLOP in f32: 47 of products (4.72 M weights), 77 of causal attention (6 layers, 4
+// heads of 64). One thread with two 512-bit multiply-adds a cycle at 5.7 GHz would need 0.34 s at its peak.
+TEST(Cli, ProgressIsShownOnATerminalAndNowhereElse) {
+  if (MOONLIT_EMULATOR[0] != '\0') GTEST_SKIP() << "an emulator takes minutes for it";
+  RunOptions options;
+  for (int i = 0; i < 4999; ++i) options.input += "月";
+  const std::vector<std::string> flags = {"generate", "--exact", "-c", "5000", "-ctk", "f32",    "-ctv",
+                                          "f32",      "-t",      "1",  "-n",   "1",    "--temp", "0"};
+  const Outcome piped = RunMoonlit(flags, options);
+  ASSERT_EQ(piped.exit_code, 0) << piped.err;
+  EXPECT_EQ(piped.err.find('\r'), std::string::npos) << piped.err;
+  options.error_to_terminal = true;
+  const Outcome shown = RunMoonlit(flags, options);
+  ASSERT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_EQ(shown.out, piped.out);
+  EXPECT_THAT(shown.err, HasSubstr("\rprefill "));
+  const size_t cleared = shown.err.rfind("\r\033[K");
+  ASSERT_NE(cleared, std::string::npos) << shown.err;
+  EXPECT_EQ(shown.err.find("\rprefill ", cleared), std::string::npos) << "nothing is drawn after the line is cleared";
+  EXPECT_LT(cleared, shown.err.find("prefill 5000 tokens")) << shown.err;
+}
+
+TEST(Cli, ShortWorkShowsNoProgress) {
+  RunOptions options;
+  options.error_to_terminal = true;
+  const Outcome run = RunMoonlit({"tokenize", "-p", "春", "--json"}, options);
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(run.err, "");
+}
+
+TEST(Cli, AnEmptyPromptBeginsAText) {
+  const Outcome run = RunMoonlit({"generate", "-p", "", "-n", "8", "--temp", "0"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_GT(run.out.size(), 1u);
+  EXPECT_THAT(run.err, HasSubstr("prefill 1 tokens"));
+}
+
+TEST(Cli, WithoutALimitTheModelEndsOrTheContextIsFull) {
+  const Outcome ended = RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-n", "-1"});
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("end of text"));
+  const Outcome full =
+      RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-n", "-1", "--ignore-eos", "-c", "64"});
+  EXPECT_EQ(full.exit_code, 0) << full.err;
+  EXPECT_THAT(full.err, HasSubstr("context full"));
+}
+
+TEST(Cli, UnknownCommandsAreNamedWithTheNearestOne) {
+  const std::map<std::string, std::string> meant = {{"genrate", "generate"},
+                                                    {"geenrate", "generate"},
+                                                    {"tokenise", "tokenize"},
+                                                    {"Bench", "bench"},
+                                                    {"docter", "doctor"}};
+  for (const auto& [typed, name] : meant) {
+    const Outcome run = RunMoonlit({typed});
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_THAT(run.err, HasSubstr("\"" + typed + "\"; did you mean " + name + "?"));
+  }
+  const Outcome far = RunMoonlit({"chat", "-m", "x"});
+  EXPECT_EQ(far.exit_code, 2);
+  EXPECT_THAT(far.err, HasSubstr("\"chat\""));
+  EXPECT_EQ(far.err.find("did you mean"), std::string::npos) << far.err;
+}
+
+TEST(Cli, VersionIsOneLine) {
+  const Outcome run = RunMoonlit({"--version"});
+  EXPECT_EQ(run.exit_code, 0);
+  int major = 0, minor = 0, patch = 0, length = 0;
+  ASSERT_EQ(std::sscanf(run.out.c_str(), "moonlit %d.%d.%d\n%n", &major, &minor, &patch, &length), 3) << run.out;
+  EXPECT_EQ(static_cast<size_t>(length), run.out.size());
+  EXPECT_EQ(run.err, "");
+}
+
 TEST(Cli, InspectAndDoctor) {
   const Outcome inspect = RunMoonlit({"inspect", kGolden + "llama/model.gguf"});
   EXPECT_EQ(inspect.exit_code, 0) << inspect.err;

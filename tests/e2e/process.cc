@@ -25,6 +25,16 @@ struct Pipe {
   }
 };
 
+// Replaces the ends by those of a new terminal: what is written to one is read from the other, until the writers have closed it.
+void BecomeTerminal(Pipe& pipe) {
+  close(pipe.read_end);
+  close(pipe.write_end);
+  pipe.read_end = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  MOONLIT_CHECK(pipe.read_end >= 0 && grantpt(pipe.read_end) == 0 && unlockpt(pipe.read_end) == 0);
+  pipe.write_end = open(ptsname(pipe.read_end), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  MOONLIT_CHECK(pipe.write_end >= 0);
+}
+
 // The emulator's words (joined by bars), then the binary, then the arguments.
 std::vector<std::string> CommandLine(const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
@@ -93,6 +103,7 @@ void Exchange(pid_t child, const RunOptions& options, Pipe& in, Pipe& out, Pipe&
 Outcome RunMoonlit(const std::vector<std::string>& arguments, const RunOptions& options) {
   signal(SIGPIPE, SIG_IGN);
   Pipe in, out, err;
+  if (options.error_to_terminal) BecomeTerminal(err);
   const std::vector<std::string> words = CommandLine(arguments);
   const pid_t child = fork();
   MOONLIT_CHECK(child >= 0);

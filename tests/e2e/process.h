@@ -17,7 +17,8 @@ struct RunOptions {
   std::vector<std::string> environment;  // "NAME=value" added to ours
   // SIGINT is sent once, when the first byte has come on stdout.
   bool interrupt_after_first_output = false;
-  std::string output_to;  // a file that gets stdout instead
+  std::string output_to;           // a file that gets stdout instead
+  bool error_to_terminal = false;  // stderr is a terminal of its own, with its line ends
 };
 
 // `arguments` without the program: that is MOONLIT_BINARY of this build.

@@ -6,6 +6,7 @@
 
 #include "tools/cli/interrupt.h"
 #include "tools/cli/model_flags.h"
+#include "tools/cli/progress_line.h"
 #include "tools/cli/text_flags.h"
 
 namespace moonlit::cli {

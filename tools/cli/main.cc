@@ -12,6 +12,7 @@
 #include "runtime/api/moonlit.h"
 #include "tools/cli/command.h"
 #include "tools/cli/model_flags.h"
+#include "tools/cli/near_name.h"
 
 namespace moonlit::cli {
 #define MOONLIT_COMMAND(name, maker, help) std::unique_ptr<Command> maker();
@@ -40,6 +41,14 @@ void PrintLog(void*, moonlit_log_level level, const char* text) {
     std::fprintf(stderr, "moonlit: %s: %s\n", level == MOONLIT_LOG_ERROR ? "error" : "warning",
                  Printable(text).c_str());
   }
+}
+
+// The parser would only say that a command is missing.
+int UnknownCommand(std::string_view typed, const std::vector<std::string>& names) {
+  const std::string nearest = NearestName(typed, names);
+  std::fprintf(stderr, "moonlit: there is no command \"%s\"%s\nmoonlit --help lists the commands\n",
+               Printable(typed).c_str(), nearest.empty() ? "" : ("; did you mean " + nearest + "?").c_str());
+  return kUsage;
 }
 
 // A result that did not reach its reader is no success.
@@ -83,6 +92,12 @@ int Main(int argc, char** argv) {
 #define MOONLIT_COMMAND(name, maker, help) add(#name, help, maker());
 #include "tools/cli/commands.inc"
 #undef MOONLIT_COMMAND
+
+  const std::string_view chosen = argc > 1 ? argv[1] : "";
+  std::vector<std::string> names;
+  for (const Entry& entry : entries) names.push_back(entry.app->get_name());
+  const bool known = std::find(names.begin(), names.end(), chosen) != names.end();
+  if (!chosen.empty() && chosen[0] != '-' && !known) return UnknownCommand(chosen, names);
 
   try {
     app.parse(SpellOut(argc, argv));

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cli/model_flags.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
 #include "tools/cli/interrupt.h"
+#include "tools/cli/progress_line.h"
 
 namespace moonlit::cli {
 double NowSeconds() {
@@ -106,7 +105,10 @@ int CheckContext(const api::Model& model, size_t needed, const std::string& what
                                         std::to_string(held) + ": shorten it or give a larger -c/--ctx-size"});
 }
 
-std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code) {
+namespace {
+
+// The line has ended when this returns, before anything else is printed.
+api::Expected<api::Model> LoadWithProgress(const ModelFlags& flags) {
   ProgressLine line("loading");
   moonlit_model_options options = flags.ToOptions();
   options.progress_user = &line;
@@ -114,7 +116,13 @@ std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code) {
     static_cast<ProgressLine*>(user)->Update(done, total);
     return Interrupted() ? 1 : 0;
   };
-  auto model = api::Model::Load(flags.model, options);
+  return api::Model::Load(flags.model, options);
+}
+
+}  // namespace
+
+std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code) {
+  auto model = LoadWithProgress(flags);
   if (!model) {
     *exit_code = Report(model.error());
     return std::nullopt;
@@ -143,24 +151,6 @@ bool ParseIds(const std::string& list, std::vector<int32_t>* ids) {
     while (*at == ',' || *at == ' ') ++at;
   }
   return true;
-}
-
-ProgressLine::ProgressLine(const char* what)
-    : what_(what), terminal_(isatty(STDERR_FILENO) != 0), started_(NowSeconds()) {}
-
-void ProgressLine::Update(uint64_t done, uint64_t total) {
-  if (!terminal_ || total == 0) return;
-  const double now = NowSeconds();
-  if (now - started_ < 0.3 || (now - drawn_ < 0.1 && done != total)) return;
-  drawn_ = now;
-  const double share = static_cast<double>(done) / static_cast<double>(total);
-  const double left = share > 0 ? (now - started_) * (1 - share) / share : 0;
-  std::fprintf(stderr, "\r%s %3.0f%%  %.0f s left \033[K", what_, 100 * share, left);
-  std::fflush(stderr);
-}
-
-ProgressLine::~ProgressLine() {
-  if (drawn_ > 0) std::fprintf(stderr, "\r\033[K");
 }
 
 }  // namespace moonlit::cli

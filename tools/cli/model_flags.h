@@ -50,20 +50,6 @@ int Report(const api::Error& error);
 // "1,5,7" -> ids; false after reporting on stderr.
 bool ParseIds(const std::string& list, std::vector<int32_t>* ids);
 
-// A line on stderr that is redrawn in place; silent when stderr is no terminal or until 300 ms have passed.
-class ProgressLine {
- public:
-  explicit ProgressLine(const char* what);
-  ~ProgressLine();  // clears the line
-  void Update(uint64_t done, uint64_t total);
-
- private:
-  const char* what_;
-  bool terminal_;
-  double started_;
-  double drawn_ = 0;
-};
-
 double NowSeconds();
 
 }  // namespace moonlit::cli

@@ -4,7 +4,9 @@
 #include <cstdlib>
 #include <memory>
 
+#include "tools/cli/interrupt.h"
 #include "tools/cli/model_flags.h"
+#include "tools/cli/progress_line.h"
 #include "tools/cli/text_flags.h"
 
 namespace moonlit::cli {
@@ -52,22 +54,29 @@ class Perplexity : public Command {
     if (!session) return Report(session.error());
     moonlit_perplexity_result result = {};
     result.size = sizeof result;
-    moonlit_error error = {};
-    ProgressLine line("perplexity");
-    auto progress = [](void* user, size_t done, size_t total, double) {
-      static_cast<ProgressLine*>(user)->Update(done, total);
-      return 0;
-    };
-    if (moonlit_perplexity(session->handle(), ids->data(), ids->size(), window, progress, &line, &result, &error) !=
-        MOONLIT_OK) {
-      return Report(api::MakeError(error));
-    }
+    const api::Error error = Measure(*session, *ids, window, &result);
+    if (error.code != MOONLIT_OK) return Report(error);
     std::printf("perplexity %.4f +/- %.4f over %zu tokens in %zu windows\n", result.perplexity, result.standard_error,
                 result.counted_tokens, result.windows);
     return kOk;
   }
 
  private:
+  // The line has ended when this returns, before the result is printed.
+  static api::Error Measure(api::Session& session, const std::vector<int32_t>& ids, size_t window,
+                            moonlit_perplexity_result* result) {
+    InterruptGuard guard;
+    guard.Watch(session.handle());
+    ProgressLine line("perplexity");
+    auto progress = [](void* user, size_t done, size_t total, double) {
+      static_cast<ProgressLine*>(user)->Update(done, total);
+      return Interrupted() ? 1 : 0;
+    };
+    moonlit_error error = {};
+    moonlit_perplexity(session.handle(), ids.data(), ids.size(), window, progress, &line, result, &error);
+    return api::MakeError(error);
+  }
+
   ModelFlags model_;
   TextFlags text_;
 };
