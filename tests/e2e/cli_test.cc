@@ -173,6 +173,10 @@ TEST(Cli, BenchRefusesWhatNoContextHolds) {
     EXPECT_EQ(RunMoonlit({"bench", "-p", many, "-n", "0"}).exit_code, 2) << many;
   }
   EXPECT_EQ(RunMoonlit({"bench", "-p", "0", "-n", "0"}).exit_code, 2);
+  const Outcome together =
+      RunMoonlit({"bench", "-m", "/no/such/model.gguf", "-p", "1", "-n", "0", "-pg", "9000000,1", "-d", "8000000"});
+  EXPECT_EQ(together.exit_code, 2);
+  EXPECT_THAT(together.err, HasSubstr("17000001"));
 }
 
 // One NaN scale in the embedding table: every logit of a text that meets it is NaN.
@@ -217,13 +221,21 @@ TEST(Cli, UsageErrorsExitWithTwo) {
 // What a command can refuse is named as the user wrote it, not as a field of the library's structs, and before a model is read.
 TEST(Cli, ValuesOutOfRangeAreNamedByTheirFlag) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"--ctx-size", "99999999"}, {"--ctx-size", "-1"},
-      {"--page-tokens", "65"},    {"--page-tokens", "0"},
-      {"--cache-type-k", "q9"},   {"--cache-type-v", "q9"},
-      {"--ubatch-size", "0"},     {"--temp", "1000"},
-      {"--temp", "nan"},          {"--top-p", "2"},
-      {"--top-k", "-2"},          {"--min-p", "-0.5"},
-      {"--repeat-penalty", "0"},  {"--repeat-last-n", "9999999"},
+      {"--ctx-size", "99999999"},
+      {"--ctx-size", "-1"},
+      {"--page-tokens", "65"},
+      {"--page-tokens", "0"},
+      {"--cache-type-k", "q9"},
+      {"--cache-type-v", "q9"},
+      {"--ubatch-size", "0"},
+      {"--temp", "1000"},
+      {"--temp", "nan"},
+      {"--top-p", "2"},
+      {"--top-k", "-2"},
+      {"--min-p", "-0.5"},
+      {"--stop", ""},
+      {"--repeat-penalty", "0"},
+      {"--repeat-last-n", "9999999"},
       {"--threads", "2000"},
   };
   for (const auto& [flag, value] : wrong) {

@@ -18,6 +18,8 @@
 namespace moonlit::cli {
 namespace {
 
+constexpr uint32_t kMostTokens = 1u << 24;  // the longest context there is
+
 // FNV-1a over the bits of the last logits: a fast but wrong kernel shows as another hash.
 uint64_t HashLogits(std::span<const float> logits) {
   uint64_t hash = 0xcbf29ce484222325u;
@@ -29,7 +31,6 @@ uint64_t HashLogits(std::span<const float> logits) {
 class Bench : public Command {
  public:
   void DeclareFlags(CLI::App& app) override {
-    constexpr uint32_t kMostTokens = 1u << 24;  // the longest context there is
     app.add_option("-m,--model", models_, "GGUF files, or poet")->delimiter(',')->capture_default_str();
     AddNumbers(app, "--threads,-t", "Threads; 0: the default of this machine", 0, 1024, &threads_);
     AddNumbers(app, "--n-prompt,-p", "Prompt tokens of prefill tests; 0: none", 0, kMostTokens, &prompts_);
@@ -72,9 +73,15 @@ class Bench : public Command {
       std::fprintf(stderr, "moonlit: nothing to measure: -p and -n are 0 and there is no -pg\n");
       return kUsage;
     }
+    size_t n_ctx = 1;
+    for (const Test& t : tests) n_ctx = std::max(n_ctx, t.n_prompt + t.n_gen + t.n_depth);
+    if (n_ctx > kMostTokens) {
+      std::fprintf(stderr, "moonlit: a test of %zu tokens with its -d, expected at most %u\n", n_ctx, kMostTokens);
+      return kUsage;
+    }
     BenchReport report(format_, batches_.size() > 1 || ubatches_.size() > 1);
     int code = kOk;
-    for (const Setup& setup : Setups()) {
+    for (const Setup& setup : Setups(static_cast<uint32_t>(n_ctx))) {
       if ((code = MeasureSetup(setup, tests, &guard, &report)) != kOk) break;
     }
     report.End();
@@ -128,8 +135,9 @@ class Bench : public Command {
   }
 
   // Every combination; what comes last varies fastest.
-  std::vector<Setup> Setups() const {
+  std::vector<Setup> Setups(uint32_t n_ctx) const {
     std::vector<Setup> setups(1);
+    setups[0].flags.n_ctx = n_ctx;
     auto vary = [&](const auto& values, auto set) {
       std::vector<Setup> all;
       for (const Setup& setup : setups) {
@@ -149,9 +157,6 @@ class Bench : public Command {
   int MeasureSetup(const Setup& setup, const std::vector<Test>& tests, InterruptGuard* guard,
                    BenchReport* report) const {
     ModelFlags flags = setup.flags;
-    size_t n_ctx = 1;
-    for (const Test& t : tests) n_ctx = std::max(n_ctx, t.n_prompt + t.n_gen + t.n_depth);
-    flags.n_ctx = static_cast<uint32_t>(n_ctx);
     flags.chunk_tokens = std::min(setup.batch, setup.ubatch);
     int code = kFailed;
     auto model = LoadModel(flags, &code);

@@ -30,6 +30,7 @@ class Generate : public Command {
                    "Text that ends the generation and is not printed; may be repeated")
         ->expected(1)
         ->allow_extra_args(false)
+        ->check(CLI::Validator([](std::string& text) { return text.empty() ? "expected some text" : ""; }, ""))
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     app.add_flag("--ignore-eos", ignore_end_, "Go on after an end token");
     app.add_flag("--echo", echo_, "Print the prompt before its continuation");
