@@ -3,8 +3,8 @@
 // `kProduct_<stem>`; table.cc finds it through formats.inc. Names of codecs differ: several files may be one object.
 #pragma once
 
-#include "kernels/matmul/bytes_product-inl.h"
 #include "kernels/matmul/lanes-inl.h"
+#include "kernels/matmul/panel_product-inl.h"
 #include "kernels/matmul/products-inl.h"
 
 namespace moonlit {

@@ -13,9 +13,11 @@
 //   Scales(small, v, scale, add)   all scales (and addends, = -minimum) of vector v of the block, as floats in lane order
 //   Weights<unit>(small, big, chunk, v, w)   eight vectors of bytes: step s holds k = 4s .. 4s + 3 of the unit
 //
-// One body serves every number of rows, tile by tile. The weights of a unit are unpacked once, into eight registers, and used
-// for all rows. With one row too: several tiles side by side would open as many streams of memory, and one stream that runs
-// straight on was read a third faster (Zen 4: Q4_0 29 GB/s a core instead of 20 with four, Q4_K 27 instead of 14). An output has one float accumulator and meets its blocks in the same order in every shape, so the bits never depend on it.
+// One body serves every number of rows that the registers hold, tile by tile. The weights of a unit are unpacked once, into
+// eight registers, and used for all rows. With one row too: several tiles side by side would open as many streams of memory,
+// and one stream that runs straight on was read a third faster (Zen 4: Q4_0 29 GB/s a core instead of 20 with four, Q4_K 27
+// instead of 14). More rows go by way of panels (panel_product-inl.h). An output has one float accumulator and meets its blocks
+// in the same order in every shape, so the bits never depend on it.
 #pragma once
 
 #include "kernels/matmul/layout-inl.h"
@@ -47,24 +49,28 @@ constexpr size_t kMaxTurns = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3       ? 4
 #define MOONLIT_INNER HWY_INLINE
 #endif
 
-template <size_t kRows>
+// Where kRows rows of one block of activations (a8.h) stand in their walk along K: at one unit of 32 k.
 struct RowSet {
-  const int8_t* q[kRows];
-  const float* scale[kRows];
-  const int16_t* sums[kRows];
+  const int8_t* q;           // row r at q + 32 r
+  const float* scale;        // [kRows]
+  const int32_t* minus_sum;  // [kRows] of the first half
+  size_t sum_stride;         // from there to the second half
+  size_t unit_bytes;
+
+  HWY_INLINE void Skip(size_t units) {
+    const size_t bytes = units * unit_bytes;
+    q += bytes;
+    scale = reinterpret_cast<const float*>(reinterpret_cast<const uint8_t*>(scale) + bytes);
+    minus_sum = reinterpret_cast<const int32_t*>(reinterpret_cast<const uint8_t*>(minus_sum) + bytes);
+  }
 };
 
-// Rows past the last are the last again: computed, never stored.
-template <size_t kRows>
-HWY_INLINE RowSet<kRows> SelectRows(const ProductArgs& args, size_t row, size_t valid) {
-  RowSet<kRows> set;
-  Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
-    const size_t m = row + (r < valid ? r : valid - 1);
-    set.q[r] = args.a8.q + m * args.a8.q_stride;
-    set.scale[r] = args.a8.scale + m * args.a8.scale_stride;
-    set.sums[r] = args.a8.sum16 + m * args.a8.sum_stride;
-  });
-  return set;
+HWY_INLINE RowSet SelectRows(const A8View& a8, size_t row) {
+  const uint8_t* unit = A8Unit(a8, row, 0);
+  const size_t i = A8RowInBlock(a8, row);
+  const float* scales = reinterpret_cast<const float*>(unit + kA8Group * a8.block_rows);
+  return {reinterpret_cast<const int8_t*>(unit) + kA8Group * i, scales + i,
+          reinterpret_cast<const int32_t*>(scales + a8.block_rows) + i, a8.block_rows, A8UnitBytes(a8.block_rows)};
 }
 
 template <class Codec, size_t kFirst, size_t kSteps, size_t kRows>
@@ -87,44 +93,58 @@ constexpr int OffsetOf() {
   return Codec::kSigned ? (kBiasSignedWeights ? 128 : 0) : Codec::kOffset;
 }
 
+constexpr int Log2(int power) { return power <= 1 ? 0 : 1 + Log2(power / 2); }
+
+// -(sum of row `row`'s activations) of part kPart: of half kPart where there are two parts, else of both halves.
+template <size_t kParts, size_t kPart>
+HWY_INLINE VI32 MinusSum(const RowSet& rows, size_t row) {
+  const DI32 di32;
+  const VI32 half = hn::Set(di32, rows.minus_sum[row + kPart * rows.sum_stride]);
+  return kParts == 2 ? half : hn::Add(half, hn::Set(di32, rows.minus_sum[row + rows.sum_stride]));
+}
+
 // Rows [kRow, kRow + kCount) of one unit of 32 k and one vector of outputs; acc[r] belongs to row r.
-template <class Codec, size_t kRow, size_t kCount, size_t kRows>
-MOONLIT_INNER void AddUnit(const RowSet<kRows>& rows, size_t group, const VU8 (&w)[8], const VF32* scale,
-                           const VF32* add, VF32* acc) {
+template <class Codec, size_t kRow, size_t kCount>
+MOONLIT_INNER void AddUnit(const RowSet& rows, const VU8 (&w)[8], const VF32* scale, const VF32* min, VF32* acc) {
   constexpr int kOffset = OffsetOf<Codec>();
+  static_assert(kOffset == 0 || kOffset == 1 << Log2(kOffset), "taken off by a shift");
   constexpr size_t kParts = Codec::kParts;
   const DF32 df;
   const int8_t* a[kCount];
-  Unroll<kCount>([&](auto r) MOONLIT_INLINE_LAMBDA { a[r] = rows.q[kRow + r] + kA8Group * group; });
+  Unroll<kCount>([&](auto r) MOONLIT_INLINE_LAMBDA { a[r] = rows.q + kA8Group * (kRow + r); });
+  VF32 total[kCount];
   Unroll<kParts>([&](auto part) MOONLIT_INLINE_LAMBDA {
     constexpr size_t p = decltype(part)::value;
     VI32 sums[kCount];
     Unroll<kCount>([&](auto r) MOONLIT_INLINE_LAMBDA {
-      const int16_t* of_a = rows.sums[kRow + r] + 2 * group;
       if constexpr (kOffset == 0) {
         sums[r] = hn::Zero(DI32());
-      } else if constexpr (kParts == 1) {
-        sums[r] = SumOfTwoTimes<-kOffset>(of_a);
       } else {
-        sums[r] = OneOfTwoTimes<-kOffset, p>(of_a);
+        sums[r] = hn::ShiftLeft<Log2(kOffset)>(MinusSum<kParts, p>(rows, kRow + r));
       }
     });
     Dot<Codec, 8 / kParts * p, 8 / kParts>(a, w, sums);
     Unroll<kCount>([&](auto r) MOONLIT_INLINE_LAMBDA {
-      const VF32 as = hn::Set(df, rows.scale[kRow + r][group]);
-      VF32& out = acc[kRow + r];
-      out = hn::MulAdd(hn::ConvertTo(df, sums[r]), hn::Mul(as, scale[p]), out);
-      if constexpr (Codec::kHasMin) {
-        const int16_t* of_a = rows.sums[kRow + r] + 2 * group;
-        VI32 sum;
-        if constexpr (kParts == 1) {
-          sum = SumOfTwo(of_a);
-        } else {
-          sum = OneOfTwoTimes<1, p>(of_a);
-        }
-        out = hn::MulAdd(hn::ConvertTo(df, sum), hn::Mul(as, add[p]), out);
+      const VF32 product = hn::ConvertTo(df, sums[r]);
+      if constexpr (kParts == 1 && !Codec::kHasMin) {
+        const VF32 a_scale = hn::Set(df, rows.scale[kRow + r]);
+        acc[kRow + r] = hn::MulAdd(product, hn::Mul(a_scale, scale[p]), acc[kRow + r]);
+      } else {
+        total[r] = p == 0 ? hn::Mul(product, scale[p]) : hn::MulAdd(product, scale[p], total[r]);
       }
     });
+  });
+  if constexpr (kParts == 1 && !Codec::kHasMin) return;
+  if constexpr (Codec::kHasMin) {
+    Unroll<kParts>([&](auto p) MOONLIT_INLINE_LAMBDA {
+      Unroll<kCount>([&](auto r) MOONLIT_INLINE_LAMBDA {
+        const VF32 minus_sum = hn::ConvertTo(df, MinusSum<kParts, decltype(p)::value>(rows, kRow + r));
+        total[r] = hn::MulAdd(minus_sum, min[p], total[r]);
+      });
+    });
+  }
+  Unroll<kCount>([&](auto r) MOONLIT_INLINE_LAMBDA {
+    acc[kRow + r] = hn::MulAdd(hn::Set(df, rows.scale[kRow + r]), total[r], acc[kRow + r]);
   });
 }
 
@@ -147,7 +167,7 @@ MOONLIT_INNER void LoadWeights(const uint8_t* small, const uint8_t* big, size_t 
 }
 
 template <class Codec, size_t kRows>
-HWY_INLINE void AddBlock(const uint8_t* tile, size_t block, const RowSet<kRows>& rows, VF32 (&acc)[kVectors * kRows]) {
+HWY_INLINE void AddBlock(const uint8_t* tile, size_t block, const RowSet& block_rows, VF32 (&acc)[kVectors * kRows]) {
   using L = Layout<Codec>;
   constexpr size_t kScales = Codec::kChunks * Codec::kUnits * Codec::kParts;
   constexpr size_t kTurns = kRows < kMaxTurns ? kRows : kMaxTurns;
@@ -155,134 +175,79 @@ HWY_INLINE void AddBlock(const uint8_t* tile, size_t block, const RowSet<kRows>&
   const uint8_t* big = tile + L::Big(block);
   Unroll<kVectors>([&](auto v) MOONLIT_INLINE_LAMBDA {
     VF32 scale[kScales];
-    VF32 add[kScales];
-    Codec::Scales(small, v, scale, add);
+    VF32 min[kScales];
+    Codec::Scales(small, v, scale, min);
+    RowSet rows = block_rows;
     for (size_t chunk = 0; chunk < Codec::kChunks; ++chunk) {
       Unroll<Codec::kUnits>([&](auto u) MOONLIT_INLINE_LAMBDA {
         VU8 w[8];
         LoadWeights<Codec, decltype(u)::value>(small, big, chunk, v, w);
         const size_t unit = chunk * Codec::kUnits + u;
-        const size_t group = block * (Codec::kBlock / kA8Group) + unit;
         const size_t at = Codec::kChunks == 1 ? u * Codec::kParts : unit * Codec::kParts;
         PrefetchAhead<Codec, Codec::kChunks * Codec::kUnits>(big, unit);
         VF32* out = acc + v * kRows;
         Unroll<kRows / kTurns>([&](auto r) MOONLIT_INLINE_LAMBDA {
-          AddUnit<Codec, decltype(r)::value * kTurns, kTurns>(rows, group, w, scale + at, add + at, out);
+          AddUnit<Codec, decltype(r)::value * kTurns, kTurns>(rows, w, scale + at, min + at, out);
         });
+        rows.Skip(1);
       });
     }
   });
 }
 
-// A part of K for some rows of some tiles. The accumulators of earlier parts come from `sums` and go back there; the last part
-// writes the outputs instead. Kept in memory as floats they lose nothing.
-struct Panel {
-  size_t block_begin, block_end;
-  size_t blocks;  // of the whole row
-  float* sums;    // for the panel's first row and tile
-  size_t stride;  // from row to row, in floats; tiles lie kTile apart
-};
+template <size_t kRows, class Visit>
+HWY_INLINE void ForEachSum(VF32 (&acc)[kVectors * kRows], Visit&& visit) {
+  Unroll<kVectors>([&](auto v) MOONLIT_INLINE_LAMBDA {
+    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { visit(v, r, acc[v * kRows + r]); });
+  });
+}
 
-// Rows [row, row + valid), valid <= kRows, of one tile.
-template <class Codec, size_t kRows>
-HWY_NOINLINE void ProductOf(const ProductArgs& args, size_t tile, size_t row, size_t valid, const Panel& panel) {
-  const DF32 df;
-  const uint8_t* weights = args.weights + tile * TileBytes<Codec>(args.k);
-  const RowSet<kRows> rows = SelectRows<kRows>(args, row, valid);
-  VF32 acc[kVectors * kRows];
-  const auto for_each = [&](auto visit) MOONLIT_INLINE_LAMBDA {
-    Unroll<kVectors>([&](auto v) MOONLIT_INLINE_LAMBDA {
-      Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { visit(v, r, acc[v * kRows + r]); });
-    });
-  };
-  if (panel.block_begin == 0) {
-    for_each([&](auto, auto, VF32& a) MOONLIT_INLINE_LAMBDA { a = hn::Zero(df); });
-  } else {
-    for_each([&](auto v, auto r, VF32& a)
-                 MOONLIT_INLINE_LAMBDA { a = hn::LoadU(df, panel.sums + r * panel.stride + v * kLanes); });
-  }
-  for (size_t b = panel.block_begin; b < panel.block_end; ++b) AddBlock<Codec, kRows>(weights, b, rows, acc);
-  if (panel.block_end < panel.blocks) {
-    for_each([&](auto v, auto r, VF32& a)
-                 MOONLIT_INLINE_LAMBDA { hn::StoreU(a, df, panel.sums + r * panel.stride + v * kLanes); });
-    return;
-  }
-  for_each([&](auto v, auto r, VF32& a) MOONLIT_INLINE_LAMBDA {
+template <size_t kRows>
+HWY_INLINE void StoreSums(const ProductArgs& args, size_t tile, size_t row, size_t valid,
+                          VF32 (&acc)[kVectors * kRows]) {
+  ForEachSum<kRows>(acc, [&](auto v, auto r, VF32& a) MOONLIT_INLINE_LAMBDA {
     const size_t n = tile * kTile + v * kLanes;
     if (n < args.n && r < valid) StoreVector(args, row + r, n, a);
   });
 }
 
-// What is shared by the loops over a block of rows and a group of tiles: the activations of a panel stay in the first-level
-// cache while the group's tiles pass, the weights of a group's panel stay in the second-level one while the rows pass.
-constexpr size_t kBlockRows = 64;
-constexpr size_t kGroupTiles = 8;
-constexpr size_t kPanelBytes = 16 * 1024;
-
-// Tiles [tile, tile_end) for rows [row, row + valid) in one pass over each.
+// Rows [row, row + valid), valid <= kRows, of one tile; row + kRows does not leave the row's block of activations. Rows past the
+// valid ones are computed from whatever lies there, and never stored.
 template <class Codec, size_t kRows>
-HWY_INLINE void TilesOf(const ProductArgs& args, size_t tile, size_t tile_end, size_t row, size_t valid, Panel panel) {
-  for (; tile < tile_end; ++tile) {
-    ProductOf<Codec, kRows>(args, tile, row, valid, panel);
-    panel.sums += kTile;
+HWY_NOINLINE void ProductOf(const ProductArgs& args, size_t tile, size_t row, size_t valid) {
+  constexpr size_t kUnitsOfBlock = Codec::kBlock / kA8Group;
+  const uint8_t* weights = args.weights + tile * TileBytes<Codec>(args.k);
+  RowSet rows = SelectRows(args.a8, row);
+  VF32 acc[kVectors * kRows];
+  ForEachSum<kRows>(acc, [&](auto, auto, VF32& a) MOONLIT_INLINE_LAMBDA { a = hn::Zero(DF32()); });
+  for (size_t b = 0; b < args.k / Codec::kBlock; ++b, rows.Skip(kUnitsOfBlock)) {
+    AddBlock<Codec, kRows>(weights, b, rows, acc);
   }
+  StoreSums<kRows>(args, tile, row, valid, acc);
 }
 
-// In as few passes over the tiles as the registers allow. Starts are multiples of the rows that a pass takes, so that its
-// unused rows have room in the panel's sums.
-template <class Codec>
-HWY_INLINE void RowsOf(const ProductArgs& args, size_t tile, size_t tile_end, size_t row, size_t row_end, Panel panel) {
+// Calls visit(row, valid, Index<pass>) for rows [row, row_end), as few passes as registers and the blocks of activations allow:
+// each takes the fewest rows that hold all that are left, at most kMaxRows.
+template <class Visit>
+HWY_INLINE void ForEachPass(const A8View& a8, size_t row, size_t row_end, Visit&& visit) {
   while (row < row_end) {
     const size_t left = row_end - row;
-    size_t done = 1;
-    if (kMaxRows >= 16 && left > 12) {
-      done = kMaxRows >= 16 ? 16 : 1;
-      TilesOf<Codec, kMaxRows >= 16 ? 16 : 1>(args, tile, tile_end, row, left < done ? left : done, panel);
-    } else if (kMaxRows >= 8 && left > 4) {
-      done = kMaxRows >= 8 ? 8 : 1;
-      TilesOf<Codec, kMaxRows >= 8 ? 8 : 1>(args, tile, tile_end, row, left < done ? left : done, panel);
-    } else if (kMaxRows >= 4 && left > 2) {
-      done = kMaxRows >= 4 ? 4 : 1;
-      TilesOf<Codec, kMaxRows >= 4 ? 4 : 1>(args, tile, tile_end, row, left < done ? left : done, panel);
-    } else if (left >= 2) {
-      done = 2;
-      TilesOf<Codec, 2>(args, tile, tile_end, row, 2, panel);
+    const size_t room = a8.block_rows - A8RowInBlock(a8, row);
+    size_t pass = 1;
+    while (pass < left && 2 * pass <= kMaxRows && 2 * pass <= room) pass *= 2;
+    const size_t valid = left < pass ? left : pass;
+    if (kMaxRows >= 16 && pass == 16) {
+      visit(row, valid, Index < kMaxRows >= 16 ? 16 : 1 > ());
+    } else if (kMaxRows >= 8 && pass == 8) {
+      visit(row, valid, Index < kMaxRows >= 8 ? 8 : 1 > ());
+    } else if (kMaxRows >= 4 && pass == 4) {
+      visit(row, valid, Index < kMaxRows >= 4 ? 4 : 1 > ());
+    } else if (pass == 2) {
+      visit(row, valid, Index<2>());
     } else {
-      TilesOf<Codec, 1>(args, tile, tile_end, row, 1, panel);
+      visit(row, valid, Index<1>());
     }
-    row += done;
-    panel.sums += done * panel.stride;
-  }
-}
-
-// Blocks of a panel, so that the activations of one pass fill kPanelBytes.
-template <class Codec>
-HWY_INLINE size_t PanelBlocks(size_t rows) {
-  const size_t together = rows < kMaxRows ? rows : kMaxRows;
-  const size_t blocks = kPanelBytes / together / Codec::kBlock;
-  return blocks == 0 ? 1 : blocks;
-}
-
-template <class Codec>
-void Multiply(const ProductArgs& args) {
-  const size_t blocks = args.k / Codec::kBlock;
-  size_t tile = args.tile_begin;
-  if (args.rows == 1) {
-    const Panel all = {0, blocks, blocks, nullptr, 0};
-    for (; tile < args.tile_end; ++tile) ProductOf<Codec, 1>(args, tile, 0, 1, all);
-    return;
-  }
-  HWY_ALIGN float sums[kBlockRows * kGroupTiles * kTile];
-  const size_t step = PanelBlocks<Codec>(args.rows);
-  for (size_t row = 0; row < args.rows; row += kBlockRows) {
-    const size_t row_end = row + kBlockRows < args.rows ? row + kBlockRows : args.rows;
-    for (tile = args.tile_begin; tile < args.tile_end; tile += kGroupTiles) {
-      const size_t tile_end = tile + kGroupTiles < args.tile_end ? tile + kGroupTiles : args.tile_end;
-      for (size_t b = 0; b < blocks; b += step) {
-        const Panel panel = {b, b + step < blocks ? b + step : blocks, blocks, sums, kGroupTiles * kTile};
-        RowsOf<Codec>(args, tile, tile_end, row, row_end, panel);
-      }
-    }
+    row += valid;
   }
 }
 

@@ -91,10 +91,10 @@ HWY_INLINE void AddFifthBits(VU32 spread, VU8 (&w)[8]) {
 
 // Q4_K's and Q5_K's small fields: f16 d, dmin, then three words with eight 6-bit scales and eight 6-bit minima. The first
 // two words hold the low four of each in their low 6 bits; the third and the first two's high pairs hold the other four.
-HWY_INLINE void SixBitScalesAndMins(const uint8_t* small, size_t v, VF32* scale, VF32* add) {
+HWY_INLINE void SixBitScalesAndMins(const uint8_t* small, size_t v, VF32* scale, VF32* min) {
   const DU32 du32;
   const VF32 d = Halves(small, 0, v);
-  const VF32 minus_dmin = hn::Neg(Halves(small, 1, v));
+  const VF32 dmin = Halves(small, 1, v);
   const uint8_t* fields = small + HalvesBytes(2);
   const VU32 w0 = Words(fields, 0, v), w1 = Words(fields, 1, v), w2 = Words(fields, 2, v);
   const VU32 six = hn::Set(du32, 0x3F3F3F3Fu), nibble = hn::Set(du32, 0x0F0F0F0Fu), pair = hn::Set(du32, 0x30303030u);
@@ -103,7 +103,7 @@ HWY_INLINE void SixBitScalesAndMins(const uint8_t* small, size_t v, VF32* scale,
                         hn::Or(hn::And(hn::ShiftRight<4>(w2), nibble), hn::And(hn::ShiftRight<2>(w1), pair))};
   Unroll<8>([&](auto i) MOONLIT_INLINE_LAMBDA {
     scale[i] = hn::Mul(d, ToFloat(BitsOfWord<8 * (i % 4), 8>(scales[i / 4])));
-    add[i] = hn::Mul(minus_dmin, ToFloat(BitsOfWord<8 * (i % 4), 8>(mins[i / 4])));
+    min[i] = hn::Mul(dmin, ToFloat(BitsOfWord<8 * (i % 4), 8>(mins[i / 4])));
   });
 }
 

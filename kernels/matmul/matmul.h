@@ -6,10 +6,15 @@
 // tile is padded with zero weights. Packing is lossless: unpack_row gives the values of Traits(format).dequantize bit for bit.
 //
 // Numeric contract (docs/design.md): one float accumulator per output, blocks of K ascending, the same for one row and for
-// many, for any split of rows or tiles over tasks and threads. Within a block of 32 (16) the sum is exact in int32; then
-//   acc = MulAdd(float(isum), a_scale * w_scale, acc)       and for formats with a minimum, after it,
-//   acc = MulAdd(float(asum), a_scale * -w_min,  acc)
-// with the two scale factors multiplied first. Formats whose activation is kF32 do acc = MulAdd(x, w, acc), k ascending.
+// many, for any split of rows or tiles over tasks and threads. Sums of products are exact in int32. A group of 32 activations
+// that meets one weight scale and no minimum adds
+//   acc = MulAdd(float(isum), a_scale * w_scale, acc)
+// and one that meets two parts p of 16 with a scale each, or minima, adds
+//   sum = float(isum[0]) * w_scale[0]
+//   sum = MulAdd(float(isum[1]), w_scale[1], sum)        where there are two parts
+//   sum = MulAdd(float(minus_sum[p]), w_min[p], sum)     for each part in turn, where there are minima
+//   acc = MulAdd(a_scale, sum, acc)
+// Formats whose activation is kF32 do acc = MulAdd(x, w, acc), k ascending.
 // MulAdd is a fused multiply-add where the variant has it (not on x86_ssse3, scalar: there a multiply, then an add).
 //
 // Kernels are pure: no threads, no allocation; any thread may call them on disjoint outputs.

@@ -16,14 +16,14 @@ struct Q2_KCodec {
   static constexpr Field kSmall[] = {{FieldKind::kWord, 0, 4}, {FieldKind::kHalf, 80, 2}};
   static constexpr Field kBig[] = {{FieldKind::kWord, 16, 16}};
 
-  static HWY_INLINE void Scales(const uint8_t* small, size_t v, VF32* scale, VF32* add) {
+  static HWY_INLINE void Scales(const uint8_t* small, size_t v, VF32* scale, VF32* min) {
     const VF32 d = Halves(small + WordsBytes(4), 0, v);
-    const VF32 minus_dmin = hn::Neg(Halves(small + WordsBytes(4), 1, v));
+    const VF32 dmin = Halves(small + WordsBytes(4), 1, v);
     Unroll<4>([&](auto i) MOONLIT_INLINE_LAMBDA {
       const VU32 words = Words(small, i, v);
       Unroll<4>([&](auto j) MOONLIT_INLINE_LAMBDA {
         scale[4 * i + j] = hn::Mul(d, ToFloat(BitsOfWord<8 * j, 4>(words)));
-        add[4 * i + j] = hn::Mul(minus_dmin, ToFloat(BitsOfWord<8 * j + 4, 4>(words)));
+        min[4 * i + j] = hn::Mul(dmin, ToFloat(BitsOfWord<8 * j + 4, 4>(words)));
       });
     });
   }

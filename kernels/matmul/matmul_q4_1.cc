@@ -15,9 +15,9 @@ struct Q4_1Codec {
   static constexpr Field kSmall[] = {{FieldKind::kHalf, 0, 2}};
   static constexpr Field kBig[] = {{FieldKind::kWord, 4, 4}};
 
-  static HWY_INLINE void Scales(const uint8_t* small, size_t v, VF32* scale, VF32* add) {
+  static HWY_INLINE void Scales(const uint8_t* small, size_t v, VF32* scale, VF32* min) {
     scale[0] = Halves(small, 0, v);
-    add[0] = Halves(small, 1, v);
+    min[0] = hn::Neg(Halves(small, 1, v));
   }
 
   template <size_t kUnit>

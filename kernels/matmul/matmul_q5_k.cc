@@ -16,8 +16,8 @@ struct Q5_KCodec {
   static constexpr Field kSmall[] = {{FieldKind::kHalf, 0, 2}, {FieldKind::kWord, 4, 3}};
   static constexpr Field kBig[] = {{FieldKind::kWord, 16, 8}, {FieldKind::kWord, 48, 32}};
 
-  static HWY_INLINE void Scales(const uint8_t* small, size_t v, VF32* scale, VF32* add) {
-    SixBitScalesAndMins(small, v, scale, add);
+  static HWY_INLINE void Scales(const uint8_t* small, size_t v, VF32* scale, VF32* min) {
+    SixBitScalesAndMins(small, v, scale, min);
   }
 
   template <size_t kUnit>

@@ -21,7 +21,7 @@ HWY_INLINE int32_t LargestMagnitudeBits(const float* x) {
 }
 
 // One group of 32 values.
-HWY_INLINE void QuantizeGroup(const float* x, int8_t* q, float* scale, int16_t* sums) {
+HWY_INLINE void QuantizeGroup(const float* x, int8_t* q, float* scale, int32_t* minus_sum, size_t sum_stride) {
   constexpr int32_t kInfBits = 0x7F800000;
   constexpr int32_t kTinyBits = (127 - 119) << 23;  // of kA8Smallest
   const DF32 df;
@@ -30,7 +30,7 @@ HWY_INLINE void QuantizeGroup(const float* x, int8_t* q, float* scale, int16_t* 
   if (largest_bits < kTinyBits || largest_bits >= kInfBits) {
     const uint32_t nan_bits = 0x7FC00000u;
     memset(q, 0, kA8Group);
-    sums[0] = sums[1] = 0;
+    minus_sum[0] = minus_sum[sum_stride] = 0;
     *scale = 0.0f;
     if (largest_bits >= kInfBits) memcpy(scale, &nan_bits, sizeof(nan_bits));
     return;
@@ -51,30 +51,33 @@ HWY_INLINE void QuantizeGroup(const float* x, int8_t* q, float* scale, int16_t* 
       hn::StoreU(hn::TruncateTo(hn::Rebind<uint8_t, DI32>(), hn::BitCast(DU32(), rounded)), hn::Rebind<uint8_t, DI32>(),
                  reinterpret_cast<uint8_t*>(q + at));
     });
-    sums[half] = static_cast<int16_t>(hn::ReduceSum(di32, sum));
+    minus_sum[half * sum_stride] = -hn::ReduceSum(di32, sum);
   });
 }
 
-void QuantizeRows(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out) {
+void QuantizeRow(const float* x, size_t k, const A8View& out, size_t row) {
   const size_t whole = k / kA8Group;
-  for (size_t r = 0; r < rows; ++r) {
-    const float* row = x + r * x_stride;
-    int8_t* q = out.q + r * out.q_stride;
-    float* scale = out.scale + r * out.scale_stride;
-    int16_t* sums = out.sum16 + r * out.sum_stride;
-    for (size_t g = 0; g < whole; ++g) QuantizeGroup(row + g * kA8Group, q + g * kA8Group, scale + g, sums + 2 * g);
-    if (k % kA8Group != 0) {
-      float last[kA8Group] = {};
-      memcpy(last, row + whole * kA8Group, k % kA8Group * sizeof(float));
-      QuantizeGroup(last, q + whole * kA8Group, scale + whole, sums + 2 * whole);
-    }
+  const size_t unit_bytes = A8UnitBytes(out.block_rows);
+  uint8_t* unit = A8Unit(out, row, 0);
+  const size_t i = A8RowInBlock(out, row);
+  const auto quantize = [&](const float* group) MOONLIT_INLINE_LAMBDA {
+    float* scales = reinterpret_cast<float*>(unit + kA8Group * out.block_rows);
+    int32_t* sums = reinterpret_cast<int32_t*>(scales + out.block_rows);
+    QuantizeGroup(group, reinterpret_cast<int8_t*>(unit) + kA8Group * i, scales + i, sums + i, out.block_rows);
+    unit += unit_bytes;
+  };
+  for (size_t g = 0; g < whole; ++g) quantize(x + g * kA8Group);
+  if (k % kA8Group != 0) {
+    float last[kA8Group] = {};
+    memcpy(last, x + whole * kA8Group, k % kA8Group * sizeof(float));
+    quantize(last);
   }
 }
 
 }  // namespace
 
 void QuantizeA8(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out) {
-  QuantizeRows(x, x_stride, rows, k, out);
+  for (size_t r = 0; r < rows; ++r) QuantizeRow(x + r * x_stride, k, out, r);
 }
 
 }  // namespace MOONLIT_NS

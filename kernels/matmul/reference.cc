@@ -17,6 +17,28 @@ float MultiplyAdd(float a, float b, float c, bool fused) {
   return product + c;
 }
 
+// acc + the product of one group of activations with the codes from `at` on (matmul.h).
+float AddGroup(const BlockCodes& codes, size_t at, const int8_t* q, float a_scale, bool fused, float acc) {
+  const size_t parts = kA8Group / codes.group;
+  float isum[2], minus_sum[2];
+  for (size_t p = 0; p < parts; ++p) {
+    int64_t of_products = 0, of_activations = 0;
+    for (size_t i = p * codes.group; i < (p + 1) * codes.group; ++i) {
+      of_products += static_cast<int64_t>(codes.code[at + i]) * q[i];
+      of_activations += q[i];
+    }
+    isum[p] = static_cast<float>(of_products);
+    minus_sum[p] = static_cast<float>(-of_activations);
+  }
+  const float* scale = codes.scale + at / codes.group;
+  const float* min = codes.min + at / codes.group;
+  if (parts == 1 && !codes.has_min) return MultiplyAdd(isum[0], a_scale * scale[0], acc, fused);
+  float sum = isum[0] * scale[0];
+  for (size_t p = 1; p < parts; ++p) sum = MultiplyAdd(isum[p], scale[p], sum, fused);
+  for (size_t p = 0; codes.has_min && p < parts; ++p) sum = MultiplyAdd(minus_sum[p], min[p], sum, fused);
+  return MultiplyAdd(a_scale, sum, acc, fused);
+}
+
 std::vector<float> Dequantized(const ReferenceProduct& p, size_t n) {
   std::vector<float> values(p.k);
   Traits(p.format).dequantize(p.weights + n * p.row_stride, values.data(), p.k);
@@ -27,23 +49,14 @@ std::vector<float> Dequantized(const ReferenceProduct& p, size_t n) {
 
 void ReferenceA8(const ReferenceProduct& p, const A8View& a8, size_t row, bool fused, float* out) {
   const FormatTraits& traits = Traits(p.format);
-  const int8_t* q = a8.q + row * a8.q_stride;
-  const float* a_scale = a8.scale + row * a8.scale_stride;
   BlockCodes codes;
   for (size_t n = 0; n < p.n; ++n) {
     float acc = 0.0f;
     for (size_t b = 0; b < p.k / traits.block_values; ++b) {
       traits.codes(p.weights + n * p.row_stride + b * traits.block_bytes, &codes);
-      for (size_t g = 0; g < codes.values / codes.group; ++g) {
-        int64_t isum = 0, asum = 0;
-        const size_t at = b * codes.values + g * codes.group;
-        for (size_t i = 0; i < codes.group; ++i) {
-          isum += static_cast<int64_t>(codes.code[g * codes.group + i]) * q[at + i];
-          asum += q[at + i];
-        }
-        const float a = a_scale[at / kA8Group];
-        acc = MultiplyAdd(static_cast<float>(isum), a * codes.scale[g], acc, fused);
-        if (codes.has_min) acc = MultiplyAdd(static_cast<float>(asum), a * -codes.min[g], acc, fused);
+      for (size_t at = 0; at < codes.values; at += kA8Group) {
+        const size_t group = (b * codes.values + at) / kA8Group;
+        acc = AddGroup(codes, at, A8Values(a8, row, group), *A8Scale(a8, row, group), fused, acc);
       }
     }
     out[n] = acc;
@@ -64,8 +77,8 @@ void ReferenceA8Double(const ReferenceProduct& p, const A8View& a8, size_t row, 
     const std::vector<float> w = Dequantized(p, n);
     double acc = 0.0;
     for (size_t i = 0; i < p.k; ++i) {
-      const double a =
-          static_cast<double>(a8.scale[row * a8.scale_stride + i / kA8Group]) * a8.q[row * a8.q_stride + i];
+      const size_t group = i / kA8Group;
+      const double a = static_cast<double>(*A8Scale(a8, row, group)) * A8Values(a8, row, group)[i % kA8Group];
       acc += a * static_cast<double>(w[i]);
     }
     out[n] = acc;
@@ -81,7 +94,7 @@ void ReferenceDouble(const ReferenceProduct& p, const float* x, double* out) {
   }
 }
 
-void ReferenceQuantizeA8(const float* x, size_t k, int8_t* q, float* scale, int16_t* sum16) {
+void ReferenceQuantizeA8(const float* x, size_t k, int8_t* q, float* scale, int32_t* minus_sum) {
   for (size_t g = 0; g < CeilDiv(k, kA8Group); ++g) {
     const size_t begin = g * kA8Group;
     const size_t end = begin + kA8Group < k ? begin + kA8Group : k;
@@ -93,12 +106,12 @@ void ReferenceQuantizeA8(const float* x, size_t k, int8_t* q, float* scale, int1
     }
     const bool zeros = largest < kA8Smallest;
     scale[g] = !finite ? NAN : zeros ? 0.0f : largest / 127.0f;
-    sum16[2 * g] = sum16[2 * g + 1] = 0;
+    minus_sum[2 * g] = minus_sum[2 * g + 1] = 0;
     for (size_t i = 0; i < kA8Group; ++i) {
       const bool used = finite && !zeros && begin + i < end;
       // nearbyintf: to nearest, ties to even, in the default rounding mode.
       q[begin + i] = used ? static_cast<int8_t>(nearbyintf(x[begin + i] * (127.0f / largest))) : int8_t{0};
-      sum16[2 * g + i / 16] = static_cast<int16_t>(sum16[2 * g + i / 16] + q[begin + i]);
+      minus_sum[2 * g + i / 16] -= q[begin + i];
     }
   }
 }

@@ -26,7 +26,7 @@ void ReferenceFloat(const ReferenceProduct& product, const float* x, bool fused,
 void ReferenceA8Double(const ReferenceProduct& product, const A8View& a8, size_t row, double* out);
 void ReferenceDouble(const ReferenceProduct& product, const float* x, double* out);
 
-// The definition in a8.h, one row.
-void ReferenceQuantizeA8(const float* x, size_t k, int8_t* q, float* scale, int16_t* sum16);
+// The definition in a8.h, one row: q[RoundUp(k, 32)], scale[groups], minus_sum[2 * groups].
+void ReferenceQuantizeA8(const float* x, size_t k, int8_t* q, float* scale, int32_t* minus_sum);
 
 }  // namespace moonlit

@@ -145,8 +145,7 @@ class ArenaLayout {
       Need(rows * stride * sizeof(float), normed_[v], [&input, stride](uint8_t* p) {
         input.floats = {reinterpret_cast<float*>(p), stride};
       });
-      Need(A8Bytes(rows, input.width), a8_[v],
-           [&input, rows](uint8_t* p) { input.a8 = MakeA8View(p, rows, input.width); });
+      Need(A8Bytes(rows, input.width), a8_[v], [&input](uint8_t* p) { input.a8_memory = p; });
     }
     PlaceHeadAndScratch(scratch_bytes);
     const MemoryPlan plan = PlanMemory(needs_);
@@ -171,8 +170,7 @@ class ArenaLayout {
     Need(kHeadRows * stride * sizeof(float), at_head, [&head, stride](uint8_t* p) {
       head.floats = {reinterpret_cast<float*>(p), stride};
     });
-    Need(A8Bytes(kHeadRows, head.width), at_head,
-         [&head](uint8_t* p) { head.a8 = MakeA8View(p, kHeadRows, head.width); });
+    Need(A8Bytes(kHeadRows, head.width), at_head, [&head](uint8_t* p) { head.a8_memory = p; });
     const size_t logits_stride = Stride(b_.weights->matrix(fused_.stages.back().parts[0].weight).n);
     Need(kHeadRows * logits_stride * sizeof(float), at_head, [this, logits_stride](uint8_t* p) {
       b_.logits = {reinterpret_cast<float*>(p), logits_stride};

@@ -35,7 +35,13 @@ struct ProductInput {
   bool wants_a8 = false;
   bool wants_floats = false;
   FloatRows floats;
+  uint8_t* a8_memory = nullptr;  // null: no A8 form
   A8View a8{};
+
+  // A8 lies in memory as the number of rows wants it. Called before a step's stages are begun.
+  void Arrange(size_t rows) {
+    if (a8_memory != nullptr) a8 = MakeA8View(a8_memory, rows, width);
+  }
 };
 
 // One thread's private memory during a task.

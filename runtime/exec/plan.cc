@@ -233,6 +233,7 @@ void PlanImpl::AppendStage(ExecStage& stage) {
 void PlanImpl::AppendHead() {
   step_->head_rows = std::min(kHeadRows, step_->wanted().size() - step_->head_first);
   if (step_->head_rows == 0) return;
+  bindings_.head_input.Arrange(step_->head_rows);
   AppendStage(*head_input_);
   AppendStage(*head_product_);
 }
@@ -254,6 +255,7 @@ Status PlanImpl::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, 
   if (wanted != 0 && consumer == nullptr)
     return Errorf(Code::kInvalidArgument, "logits are wanted, but there is no consumer");
   for (const auto& geometry : geometries_) geometry->Begin(*step_);
+  for (ProductInput& input : bindings_.inputs) input.Arrange(step_->rows());
   list_.clear();
   for (const auto& stage : stages_) AppendStage(*stage);
   AppendHead();  // the first block of wanted rows goes with the body: decode is one walk of the pool

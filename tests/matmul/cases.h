@@ -54,6 +54,7 @@ struct PackedMatrix {
 struct QuantizedRows {
   QuantizedRows(Variant variant, const std::vector<float>& x, size_t rows, size_t k);
   AlignedBytes bytes;
+  int q(size_t row, size_t i) const { return A8Values(view, row, i / kA8Group)[i % kA8Group]; }
   A8View view;
 };
 

@@ -146,9 +146,7 @@ TEST_P(ProductTest, ManyRowsEqualRowsAlone) {
   for (size_t r = 0; r < rows; ++r) {
     ProductArgs args = p.Args(alone.data() + r * p.n);
     args.rows = 1;
-    args.a8.q += r * args.a8.q_stride;
-    args.a8.scale += r * args.a8.scale_stride;
-    args.a8.sum16 += r * args.a8.sum_stride;
+    args.a8 = A8From(args.a8, r, 0);
     args.x += r * args.x_stride;
     kernel().multiply(args);
   }
@@ -245,7 +243,7 @@ TEST_P(ProductTest, IsWithinTheRoundingBoundOfFloat64) {
       groups += codes.values / codes.group;
       for (size_t j = 0; j < codes.values; ++j) {
         const size_t at = b * codes.values + j, g = j / codes.group;
-        const double a = fabs(static_cast<double>(p.a8.view.scale[at / kA8Group]) * p.a8.view.q[at]);
+        const double a = fabs(static_cast<double>(*A8Scale(p.a8.view, 0, at / kA8Group)) * p.a8.q(0, at));
         magnitude +=
             a * (fabs(static_cast<double>(codes.scale[g]) * codes.code[j]) + fabs(static_cast<double>(codes.min[g])));
       }

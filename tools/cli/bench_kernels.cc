@@ -139,11 +139,8 @@ double Product::Quantize(ThreadPool& pool, double min_seconds) {
   return BestSeconds(min_seconds, [&] {
     ForTasks(pool, CeilDiv(args_.rows, kRowsPerTask), [&](size_t task, size_t) {
       const size_t first = task * kRowsPerTask;
-      A8View out = args_.a8;
-      out.q += first * out.q_stride;
-      out.scale += first * out.scale_stride;
-      out.sum16 += first * out.sum_stride;
-      table_->quantize_a8(args_.x + first * args_.k, args_.k, std::min(kRowsPerTask, args_.rows - first), args_.k, out);
+      table_->quantize_a8(args_.x + first * args_.k, args_.k, std::min(kRowsPerTask, args_.rows - first), args_.k,
+                          A8From(args_.a8, first, 0));
     });
   });
 }
@@ -168,9 +165,7 @@ void Product::Multiply(ThreadPool& pool, const uint8_t* weights, const Tiling& t
     args.tile_begin = task % tiling.runs * tiling.units_per_task;
     args.tile_end = std::min(tiles, args.tile_begin + tiling.units_per_task);
     args.rows = std::min(tiling.rows_per_block, args_.rows - first);
-    args.a8.q += first * args.a8.q_stride;
-    args.a8.scale += first * args.a8.scale_stride;
-    args.a8.sum16 += first * args.a8.sum_stride;
+    args.a8 = A8From(args_.a8, first, 0);
     args.x += first * args.x_stride;
     args.out += first * args.out_stride;
     kernel_->multiply(args);

@@ -10,10 +10,10 @@
 namespace moonlit {
 namespace {
 
-// Outputs of one unit: whole tiles of both weights; whole cache lines of A8 when the output is quantized here.
+// Outputs of one unit: whole tiles of both weights; whole groups of A8 (two, to share fewer lines) when the output is quantized here.
 size_t UnitOutputs(const PackedMatrix& gate, const PackedMatrix& up, bool a8) {
   const size_t tiles = std::lcm(size_t{gate.kernel->n_tile}, size_t{up.kernel->n_tile});
-  return a8 ? std::lcm(tiles, size_t{64}) : tiles;
+  return a8 ? std::lcm(tiles, 2 * kA8Group) : tiles;
 }
 
 class GatedProductsStage : public ExecStage {
@@ -59,7 +59,7 @@ class GatedProductsStage : public ExecStage {
       float* out = a8_ ? gate + r * stride : out_floats_.row(first_row + r) + first;
       b_.activations->swiglu(gate + r * stride, up + r * stride, out, end - first);
     }
-    if (a8_) b_.products->quantize_a8(gate, stride, rows, end - first, At(out_.a8, first_row, first));
+    if (a8_) b_.products->quantize_a8(gate, stride, rows, end - first, A8From(out_.a8, first_row, first / kA8Group));
   }
 
   std::string Describe() const override {
@@ -72,13 +72,6 @@ class GatedProductsStage : public ExecStage {
   }
 
  private:
-  static A8View At(A8View view, size_t row, size_t column) {
-    view.q += row * view.q_stride + column;
-    view.scale += row * view.scale_stride + column / kA8Group;
-    view.sum16 += row * view.sum_stride + column / kA8Group * 2;
-    return view;
-  }
-
   void Multiply(const PackedMatrix& m, size_t first_row, size_t rows, size_t first, size_t end, float* out,
                 size_t stride) const {
     ProductArgs args{};
@@ -89,7 +82,7 @@ class GatedProductsStage : public ExecStage {
     args.tile_end = CeilDiv(end, m.kernel->n_tile);
     args.rows = rows;
     if (ReadsA8(m, exact_)) {
-      args.a8 = At(input_.a8, first_row, 0);
+      args.a8 = A8From(input_.a8, first_row, 0);
     } else {
       args.x = input_.floats.row(first_row);
       args.x_stride = input_.floats.stride;

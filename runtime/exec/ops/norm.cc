@@ -12,14 +12,6 @@ constexpr size_t kFloatsPerTask = 16384;
 
 size_t RowsPerTask(size_t width) { return std::max<size_t>(1, kFloatsPerTask / width); }
 
-A8View FromRow(const A8View& view, size_t row) {
-  A8View v = view;
-  v.q += row * view.q_stride;
-  v.scale += row * view.scale_stride;
-  v.sum16 += row * view.sum_stride;
-  return v;
-}
-
 // One row into the forms of `out`. `norm` null: the input as it is, whose float form is shared and not copied.
 void ActivateRow(const Bindings& b, const float* x, const float* norm, float eps, const ProductInput& out, size_t row,
                  float* scratch) {
@@ -37,7 +29,7 @@ void ActivateRow(const Bindings& b, const float* x, const float* norm, float eps
                             .out_stride = out.width});
     floats = y;
   }
-  if (out.wants_a8) b.products->quantize_a8(floats, out.width, 1, out.width, FromRow(out.a8, row));
+  if (out.wants_a8) b.products->quantize_a8(floats, out.width, 1, out.width, A8From(out.a8, row, 0));
 }
 
 class ActivateStage : public ExecStage {

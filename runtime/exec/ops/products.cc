@@ -84,10 +84,7 @@ class ProductRunner {
     args.weights = part.matrix->data;
     args.rows = std::min(rows_per_block_, range_.end - first_row);
     if (ReadsA8(*part.matrix, exact_)) {
-      args.a8 = input_.a8;
-      args.a8.q += first_row * args.a8.q_stride;
-      args.a8.scale += first_row * args.a8.scale_stride;
-      args.a8.sum16 += first_row * args.a8.sum_stride;
+      args.a8 = A8From(input_.a8, first_row, 0);
     } else {
       args.x = input_.floats.row(first_row);
       args.x_stride = input_.floats.stride;
