@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/text/automaton.h"
 #include "runtime/text/vocabulary.h"
 
 namespace moonlit {
@@ -25,7 +26,8 @@ struct ParsedRange {
 
 // Immutable; one a vocabulary. Longer tokens are cut out first wherever they stand, then shorter ones in what is left,
 // equal lengths in the order of their ids (llama.cpp's order; a leftmost-longest search would differ where two tokens
-// overlap).
+// overlap). Splitting takes time in proportion to the text for each token that occurs in it, whatever
+// their lengths.
 class SpecialSplitter {
  public:
   explicit SpecialSplitter(const Vocabulary& vocabulary);
@@ -34,20 +36,14 @@ class SpecialSplitter {
   std::vector<TextPart> Split(std::string_view text, const std::vector<ParsedRange>& ranges) const;
 
  private:
-  struct Node {
-    int32_t first_child = -1;
-    int32_t next_sibling = -1;
-    int32_t rank = -1;  // index into specials_ of the token that ends here
-    char byte = 0;
-  };
-  void Insert(std::string_view text, int32_t rank);
   std::vector<bool> FindPresent(std::string_view text, bool parses) const;
   void CutOut(std::string_view text, int32_t id, const std::vector<ParsedRange>& ranges,
               std::vector<TextPart>* parts) const;
+  size_t CutAt(std::string_view text, int32_t id, size_t match, const TextPart& part, std::vector<TextPart>* cut) const;
 
   const Vocabulary& vocabulary_;
   std::vector<int32_t> specials_;  // longest first
-  std::vector<Node> nodes_;
+  WordAutomaton automaton_;        // of their texts; values are indices into specials_
 };
 
 }  // namespace moonlit

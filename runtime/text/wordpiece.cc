@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "runtime/text/automaton.h"
 #include "runtime/text/utf8.h"
 #include "runtime/text/vocabulary.h"
 
@@ -60,7 +61,10 @@ class WordPieceTokenizer final : public Tokenizer {
   WordPieceTokenizer(std::unique_ptr<const Vocabulary> vocabulary, bool lowercase, bool strip_accents)
       : Tokenizer(std::move(vocabulary), TokenizerKind::kWordPiece),
         lowercase_(lowercase),
-        strip_accents_(strip_accents) {}
+        strip_accents_(strip_accents) {
+    for (int32_t id = 0; id < this->vocabulary().size(); ++id) AddPiece(id);
+    pieces_.Finish();
+  }
 
  protected:
   Status EncodeFragment(const Fragment& fragment, std::vector<int32_t>* ids) const override {
@@ -116,30 +120,41 @@ class WordPieceTokenizer final : public Tokenizer {
     if (role == Role::kAlone) flush();
   }
 
+  // Only pieces of whole characters: a word is never cut inside one.
+  void AddPiece(int32_t id) {
+    const std::string& text = vocabulary().Text(id);
+    if (vocabulary().FindPlain(text) != id) return;
+    for (size_t at = 0; at < text.size();) {
+      const size_t length = Utf8CharLength(std::string_view(text).substr(at));
+      if (length == 0) return;
+      at += length;
+    }
+    pieces_.Add(std::string(text.rbegin(), text.rend()), id);
+  }
+
   void EncodeWord(const std::string& word, std::vector<int32_t>* ids) const {
     const std::string text = std::string(kMetaSpace) + word;
+    // From the end backwards, so that each state knows the longest piece that begins at its place. (Trying lengths from the longest
+    // piece's down would take its square for each character.)
+    std::vector<int32_t> longest(text.size());
+    int32_t state = WordAutomaton::kStart;
+    for (size_t at = text.size(); at-- > 0;) {
+      state = pieces_.Step(state, text[at]);
+      const int32_t piece = pieces_.Longest(state);
+      longest[at] = piece < 0 ? kNoToken : pieces_.Value(piece);
+    }
     const size_t before = ids->size();
-    const std::string_view view = text;
-    for (size_t at = 0; at < text.size();) {
-      size_t length = std::min(text.size() - at, vocabulary().max_token_bytes());
-      int32_t id = kNoToken;
-      for (; length > 0; --length) {
-        const bool at_character =
-            at + length == text.size() || (static_cast<unsigned char>(text[at + length]) & 0xC0) != 0x80;
-        if (!at_character) continue;
-        id = vocabulary().FindPlain(view.substr(at, length));
-        if (id != kNoToken) break;
-      }
-      if (id == kNoToken) {
+    for (size_t at = 0; at < text.size(); at += vocabulary().Text(ids->back()).size()) {
+      if (longest[at] == kNoToken) {
         ids->resize(before);
         if (vocabulary().special().unk != kNoToken) ids->push_back(vocabulary().special().unk);
         return;
       }
-      ids->push_back(id);
-      at += length;
+      ids->push_back(longest[at]);
     }
   }
 
+  WordAutomaton pieces_;  // backwards; values are ids
   bool lowercase_;
   bool strip_accents_;
 };
