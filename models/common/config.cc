@@ -19,8 +19,8 @@ constexpr size_t kMaxHeads = 4096;
 constexpr size_t kMaxHeadDim = 1024;
 
 void ReadHeads(ConfigReader& reader, ModelConfig& config) {
-  config.heads = reader.Count("attention.head_count", 1, kMaxHeads);
-  config.kv_heads = reader.Count("attention.head_count_kv", 1, kMaxHeads, config.heads);
+  config.heads = reader.CountPerLayer("attention.head_count", config.layers, 1, kMaxHeads);
+  config.kv_heads = reader.CountPerLayer("attention.head_count_kv", config.layers, 1, kMaxHeads, config.heads);
   if (config.heads % config.kv_heads != 0) {
     reader.Fail(Errorf(Code::kCorrupt, "%sattention.head_count_kv is %zu: expected a divisor of %zu heads",
                        reader.prefix().c_str(), config.kv_heads, config.heads));
@@ -119,6 +119,13 @@ Status RefuseForeignKeys(const Metadata& metadata, const ModelConfig& config) {
 
 }  // namespace
 
+size_t ConfigReader::CheckCount(const std::string& key, uint64_t value, size_t low, size_t high) {
+  if (value >= low && value <= high) return static_cast<size_t>(value);
+  Fail(Errorf(Code::kCorrupt, "%s is %llu: expected %zu to %zu", key.c_str(), static_cast<unsigned long long>(value),
+              low, high));
+  return low;
+}
+
 size_t ConfigReader::Count(const char* suffix, size_t low, size_t high, std::optional<size_t> otherwise) {
   const std::string key = prefix_ + suffix;
   if (!metadata_.Has(key)) {
@@ -126,23 +133,35 @@ size_t ConfigReader::Count(const char* suffix, size_t low, size_t high, std::opt
     Fail(Errorf(Code::kCorrupt, "metadata has no %s, which the architecture needs", key.c_str()));
     return low;
   }
-  Result<std::vector<int64_t>> values = metadata_.GetInts(key);
+  const Result<uint64_t> value = metadata_.GetUint(key);
+  if (value.ok()) return CheckCount(key, value.value(), low, high);
+  Fail(value.status());
+  return low;
+}
+
+size_t ConfigReader::CountPerLayer(const char* suffix, size_t layers, size_t low, size_t high,
+                                   std::optional<size_t> otherwise) {
+  const std::string key = prefix_ + suffix;
+  if (!metadata_.IsArray(key)) return Count(suffix, low, high, otherwise);
+  const Result<std::vector<int64_t>> values = metadata_.GetInts(key);
   if (!values.ok()) {
     Fail(values.status());
     return low;
   }
-  if (values->empty() || std::adjacent_find(values->begin(), values->end(), std::not_equal_to<>()) != values->end()) {
-    Fail(Errorf(Code::kUnsupported, "%s differs from layer to layer (or is empty): this architecture needs one value",
-                key.c_str()));
+  if (values->size() != layers) {
+    Fail(Errorf(Code::kCorrupt, "%s: expected one value or %zu, one a layer, found an array of %zu", key.c_str(),
+                layers, values->size()));
     return low;
   }
-  const int64_t value = (*values)[0];
-  if (value < 0 || static_cast<uint64_t>(value) < low || static_cast<uint64_t>(value) > high) {
-    Fail(Errorf(Code::kCorrupt, "%s is %lld: expected %zu to %zu", key.c_str(), static_cast<long long>(value), low,
-                high));
+  const int64_t value = values->front();  // there is at least one layer
+  if (std::adjacent_find(values->begin(), values->end(), std::not_equal_to<>()) != values->end()) {
+    Fail(Errorf(Code::kUnsupported, "%s differs from layer to layer: this architecture needs one value", key.c_str()));
     return low;
   }
-  return static_cast<size_t>(value);
+  if (value >= 0) return CheckCount(key, static_cast<uint64_t>(value), low, high);
+  Fail(
+      Errorf(Code::kCorrupt, "%s is %lld: expected %zu to %zu", key.c_str(), static_cast<long long>(value), low, high));
+  return low;
 }
 
 double ConfigReader::Number(const char* suffix, double low, double high, std::optional<double> otherwise) {
@@ -183,7 +202,7 @@ Result<ModelConfig> ReadCommonConfig(const Metadata& metadata, const WeightSourc
   }
   config.layers = reader.Count("block_count", 1, kMaxLayers);
   config.width = reader.Count("embedding_length", 1, kMaxWidth);
-  config.ffn_width = reader.Count("feed_forward_length", 1, kMaxFfnWidth);
+  config.ffn_width = reader.CountPerLayer("feed_forward_length", config.layers, 1, kMaxFfnWidth);
   config.n_ctx_train = reader.Count("context_length", 1, INT32_MAX);
   ReadHeads(reader, config);
   config.rms_eps = static_cast<float>(reader.Number("attention.layer_norm_rms_epsilon", 1e-20, 1.0));

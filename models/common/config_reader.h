@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -22,10 +23,15 @@ class ConfigReader {
   ConfigReader(const Metadata& metadata, std::string architecture)
       : metadata_(metadata), prefix_(std::move(architecture) + ".") {}
 
-  // An integer in [low, high]. Absent: `otherwise`, or a fault without one. An array counts when all its entries are equal.
+  // An integer in [low, high]. Absent: `otherwise`, or a fault without one.
   size_t Count(const char* suffix, size_t low, size_t high, std::optional<size_t> otherwise = std::nullopt);
+  // The same for the keys that files may give as one value a layer (head counts, feed-forward widths): an array counts when it has
+  // `layers` entries and all are equal.
+  size_t CountPerLayer(const char* suffix, size_t layers, size_t low, size_t high,
+                       std::optional<size_t> otherwise = std::nullopt);
   // A finite number in [low, high].
   double Number(const char* suffix, double low, double high, std::optional<double> otherwise = std::nullopt);
+  // A string; absent: `otherwise`. Like the others, a fault when the file has another type, an array included.
   std::string Text(const char* suffix, const char* otherwise);
   bool Has(const char* suffix) const { return metadata_.Has(prefix_ + suffix); }
   // Keeps `status` if it is the first fault.
@@ -36,6 +42,7 @@ class ConfigReader {
   const Status& status() const { return status_; }
 
  private:
+  size_t CheckCount(const std::string& key, uint64_t value, size_t low, size_t high);
   const Metadata& metadata_;
   std::string prefix_;
   Status status_;

@@ -4,6 +4,10 @@
 namespace moonlit {
 
 bool GgufMetadata::Has(std::string_view key) const { return file_->Find(key) != nullptr; }
+bool GgufMetadata::IsArray(std::string_view key) const {
+  const GgufValue* value = file_->Find(key);
+  return value != nullptr && value->type == GgufType::kArray;
+}
 Result<uint64_t> GgufMetadata::GetUint(std::string_view key) const { return file_->GetU64(key); }
 Result<double> GgufMetadata::GetFloat(std::string_view key) const { return file_->GetF64(key); }
 Result<bool> GgufMetadata::GetBool(std::string_view key) const { return file_->GetBool(key); }

@@ -60,6 +60,7 @@ class GgufMetadata : public Metadata {
  public:
   explicit GgufMetadata(const GgufFile* file) : file_(file) {}
   bool Has(std::string_view key) const override;
+  bool IsArray(std::string_view key) const override;
   Result<uint64_t> GetUint(std::string_view key) const override;
   Result<double> GetFloat(std::string_view key) const override;
   Result<bool> GetBool(std::string_view key) const override;

@@ -18,6 +18,8 @@ class Metadata {
  public:
   virtual ~Metadata() = default;
   virtual bool Has(std::string_view key) const = 0;
+  virtual bool IsArray(std::string_view key) const = 0;  // false when absent
+  // One value; an array is another type, even an array of one.
   virtual Result<uint64_t> GetUint(std::string_view key) const = 0;
   virtual Result<double> GetFloat(std::string_view key) const = 0;
   virtual Result<bool> GetBool(std::string_view key) const = 0;

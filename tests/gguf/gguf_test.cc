@@ -142,6 +142,34 @@ TEST(Gguf, WrongTypesSayWhatWasExpectedAndFound) {
   EXPECT_THAT(std::string(absent.message()), HasSubstr("\"llama.block_count\""));
 }
 
+TEST(Gguf, AnArrayIsNoScalarNotEvenAnArrayOfOne) {
+  GgufWriter writer;
+  writer.SetU32Array("uints", {7});
+  writer.SetI32Array("ints", {7});
+  writer.SetF32Array("floats", {7});
+  writer.SetStringArray("strings", {"seven"});
+  const std::string header = writer.Header();
+  const Result<GgufFile> opened = GgufFile::OpenMemory(header.data(), header.size(), "mem");
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  const GgufFile& file = opened.value();
+  const auto expect = [](const char* key, const Status& status, const std::string& expected, const std::string& found) {
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+    const std::string start = std::string("mem: key \"") + key + "\": expected " + expected;
+    EXPECT_THAT(std::string(status.message()), testing::StartsWith(start));
+    EXPECT_THAT(std::string(status.message()), testing::EndsWith(", found an array of " + found));
+  };
+  for (const auto& [key, type] : {std::pair("uints", "uint32"), std::pair("ints", "int32"),
+                                  std::pair("floats", "float32"), std::pair("strings", "string")}) {
+    expect(key, file.GetU32(key).status(), "an integer from 0", type);
+    expect(key, file.GetU64(key).status(), "an integer of at least 0", type);
+    expect(key, file.GetI64(key).status(), "an integer below", type);
+    expect(key, file.GetF32(key).status(), "a float", type);
+    expect(key, file.GetF64(key).status(), "a float", type);
+    expect(key, file.GetBool(key).status(), "a bool", type);
+    expect(key, file.GetString(key).status(), "a string", type);
+  }
+}
+
 TEST(Gguf, DescribesValuesForPeople) {
   const GgufBytes b = SmallGguf();
   const GgufFile file = OpenGood(b);

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "runtime/gguf/gguf_writer.h"
 #include "tests/models/loaded_model.h"
 
 namespace moonlit::test {
@@ -26,8 +27,17 @@ class MetadataOverlay : public Metadata {
   bool Has(std::string_view key) const override {
     return key != hidden && (ints.contains(key) || numbers.contains(key) || strings.contains(key) || base_.Has(key));
   }
+  bool IsArray(std::string_view key) const override {
+    if (auto it = ints.find(key); it != ints.end()) return it->second.size() != 1;
+    return base_.IsArray(key);
+  }
   Result<uint64_t> GetUint(std::string_view key) const override {
-    if (auto it = ints.find(key); it != ints.end()) return static_cast<uint64_t>(it->second[0]);
+    const std::string name(key);
+    if (strings.contains(key)) return Errorf(Code::kCorrupt, "%s is a string", name.c_str());
+    if (auto it = ints.find(key); it != ints.end()) {
+      if (it->second[0] < 0) return Errorf(Code::kCorrupt, "%s is negative", name.c_str());
+      return static_cast<uint64_t>(it->second[0]);
+    }
     return base_.GetUint(key);
   }
   Result<double> GetFloat(std::string_view key) const override {
@@ -44,8 +54,6 @@ class MetadataOverlay : public Metadata {
   }
   Result<std::vector<int64_t>> GetInts(std::string_view key) const override {
     if (auto it = ints.find(key); it != ints.end()) return it->second;
-    if (strings.contains(key))
-      return Errorf(Code::kCorrupt, "%.*s is a string", static_cast<int>(key.size()), key.data());
     return base_.GetInts(key);
   }
   Result<std::vector<float>> GetFloats(std::string_view key) const override { return base_.GetFloats(key); }
@@ -162,6 +170,80 @@ TEST_P(RegistryTest, PerLayerArraysMustBeEqual) {
   MetadataOverlay mixed(source_->metadata());
   mixed.ints[prefix_ + "attention.head_count_kv"] = {2, 1};
   ExpectRefused(mixed, "differs from layer to layer");
+  for (const std::vector<int64_t>& wrong : {std::vector<int64_t>{}, {2, 2, 2}}) {
+    MetadataOverlay length(source_->metadata());
+    length.ints[prefix_ + "attention.head_count_kv"] = wrong;
+    ExpectRefused(length, "attention.head_count_kv: expected one value or 2, one a layer, found an array of " +
+                              std::to_string(wrong.size()));
+  }
+  for (const char* suffix : {"attention.head_count", "attention.head_count_kv", "feed_forward_length"}) {
+    MetadataOverlay negative(source_->metadata());
+    negative.ints[prefix_ + suffix] = {-1, -1};
+    ExpectRefused(negative, prefix_ + suffix + " is -1: expected 1 to ");
+  }
+}
+
+// Files in which one value stands as an array of one: an engine that reads its bytes as the value gets nonsense.
+TEST_P(RegistryTest, ArraysWhereOneValueBelongsAreRefused) {
+  const std::string p = prefix_;
+  // Two layers: an array of one is wrong for the keys that may have one value a layer, too.
+  const std::vector<std::string> ints = {p + "block_count",
+                                         p + "embedding_length",
+                                         p + "context_length",
+                                         p + "attention.key_length",
+                                         p + "attention.value_length",
+                                         p + "rope.dimension_count",
+                                         p + "vocab_size",
+                                         p + "expert_count",
+                                         p + "attention.causal",
+                                         p + "use_parallel_residual",
+                                         p + "attention.sliding_window",
+                                         p + "rope.scaling.original_context_length",
+                                         p + "attention.head_count",
+                                         p + "attention.head_count_kv",
+                                         p + "feed_forward_length"};
+  const std::vector<std::string> floats = {p + "attention.layer_norm_rms_epsilon",
+                                           p + "rope.freq_base",
+                                           p + "rope.scaling.factor",
+                                           p + "attention.scale",
+                                           p + "attn_logit_softcapping",
+                                           p + "final_logit_softcapping",
+                                           p + "attention.clamp_kqv",
+                                           p + "attention.max_alibi_bias",
+                                           p + "logit_scale",
+                                           p + "embedding_scale",
+                                           p + "residual_scale",
+                                           p + "rope.scaling.yarn_beta_fast",
+                                           p + "rope.scaling.yarn_beta_slow",
+                                           p + "rope.scaling.attn_factor"};
+  const std::vector<std::string> strings = {"general.architecture", "general.name", p + "rope.scaling.type"};
+  std::vector<std::string> keys = ints;
+  keys.insert(keys.end(), floats.begin(), floats.end());
+  keys.insert(keys.end(), strings.begin(), strings.end());
+  const GgufFile& fixture = source_->files()[0];
+  for (const std::string& key : keys) {
+    GgufWriter writer;
+    const auto absent = [&](const std::string& name) { return key != name && fixture.Find(name) == nullptr; };
+    for (const GgufValue& value : fixture.values()) {
+      if (value.key != key) writer.CopyValue(fixture, value);
+    }
+    if (absent(p + "rope.scaling.type"))
+      writer.SetString(p + "rope.scaling.type", "yarn");  // so that all its keys are read
+    if (absent(p + "rope.scaling.factor")) writer.SetF32(p + "rope.scaling.factor", 2);
+    const bool is_int = std::find(ints.begin(), ints.end(), key) != ints.end();
+    const bool is_string = std::find(strings.begin(), strings.end(), key) != strings.end();
+    if (is_int) writer.SetU32Array(key, {4});
+    if (is_string) writer.SetStringArray(key, {"llama"});
+    if (!is_int && !is_string) writer.SetF32Array(key, {4});
+    const std::string header = writer.Header();
+    const Result<GgufFile> file = GgufFile::OpenMemory(header.data(), header.size(), "odd.gguf");
+    ASSERT_TRUE(file.ok()) << file.status().ToString();
+    const Status status = Load(GgufMetadata(&file.value()), *source_);
+    EXPECT_EQ(status.code(), Code::kCorrupt) << key;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(key));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("expected "));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("found an array of ")) << key;
+  }
 }
 
 TEST_P(RegistryTest, TheVocabularyMustAgree) {
