@@ -160,7 +160,7 @@ TEST_F(FloatProductTest, RefusesBadShapes) {
   const float weights[4] = {1, 2, 3, 4};
   const FloatProductShape bad[] = {{.outputs = 0, .inputs = 2},
                                    {.outputs = 2, .inputs = 0},
-                                   {.outputs = size_t{1} << 40, .inputs = 2},
+                                   {.outputs = SIZE_MAX / 2, .inputs = 2},
                                    {.outputs = 2, .inputs = 2, .input_stride = 1},
                                    {.outputs = 2, .inputs = 2, .output_stride = 1}};
   for (const FloatProductShape& shape : bad) {
