@@ -149,13 +149,14 @@ MOONLIT_INNER void AddUnit(const RowSet& rows, const VU8 (&w)[8], const VF32* sc
 }
 
 // Asks for the lines of one unit that lie kAheadBytes further in this stream, into the second-level cache: asked into the
-// first, they keep its few miss buffers busy. Blocks whose quants lie in two fields are not read in the order of memory, so the
-// hardware's own prefetcher does little for them (Zen 4, Q6_K with one row: 7 GB/s without, 10 at 2 KiB, 21 at 8 KiB); for
-// the others a short distance is enough, and a long one costs a third.
-template <class Codec, size_t kUnitsOfBlock>
+// first, they keep its few miss buffers busy. How far was measured on one Zen 4 core. With one row a block is done so fast that
+// the hardware's own prefetcher is as far ahead, and what is asked for beyond 1 KiB disturbs it (Q4_0 31 GB/s at 1 KiB, 22 at
+// 8). It does little where words are read again by other units, or more rows take their time: Q6_K with one row 6 GB/s at
+// 1 KiB, 21 at 8; with eight rows Q4_0 9 and 13, Q8_0 14 and 23.
+template <class Codec, size_t kRows>
 HWY_INLINE void PrefetchAhead(const uint8_t* block, size_t unit) {
-  constexpr bool kInOrder = sizeof(Codec::kBig) == sizeof(Field) || Codec::kBlock == 32;
-  constexpr size_t kAheadBytes = kInOrder ? 2048 : 8192;
+  constexpr size_t kUnitsOfBlock = Codec::kChunks * Codec::kUnits;
+  constexpr size_t kAheadBytes = kRows == 1 && Codec::kUnits < 4 ? 1024 : 8192;
   constexpr size_t kLines = (Codec::kBytes * kTile + 64 * kUnitsOfBlock - 1) / (64 * kUnitsOfBlock);
   const uint8_t* ahead = block + kAheadBytes + unit * kLines * 64;
   Unroll<kLines>([&](auto i) MOONLIT_INLINE_LAMBDA { __builtin_prefetch(ahead + 64 * i, 0, 2); });
@@ -184,7 +185,7 @@ HWY_INLINE void AddBlock(const uint8_t* tile, size_t block, const RowSet& block_
         LoadWeights<Codec, decltype(u)::value>(small, big, chunk, v, w);
         const size_t unit = chunk * Codec::kUnits + u;
         const size_t at = Codec::kChunks == 1 ? u * Codec::kParts : unit * Codec::kParts;
-        PrefetchAhead<Codec, Codec::kChunks * Codec::kUnits>(big, unit);
+        PrefetchAhead<Codec, kRows>(big, unit);
         VF32* out = acc + v * kRows;
         Unroll<kRows / kTurns>([&](auto r) MOONLIT_INLINE_LAMBDA {
           AddUnit<Codec, decltype(r)::value * kTurns, kTurns>(rows, w, scale + at, min + at, out);
@@ -226,26 +227,35 @@ HWY_NOINLINE void ProductOf(const ProductArgs& args, size_t tile, size_t row, si
   StoreSums<kRows>(args, tile, row, valid, acc);
 }
 
-// Calls visit(row, valid, Index<pass>) for rows [row, row_end), as few passes as registers and the blocks of activations allow:
-// each takes the fewest rows that hold all that are left, at most kMaxRows.
+// The type that stands for a pass of kRows rows, where there is one.
+template <size_t kRows>
+using Pass = Index<(kMaxRows >= kRows) ? kRows : 1>;
+
+// Rows of the next pass where `left` are left. From four rows on a pass takes time by its rows, so one that would be less than
+// three quarters full is left to shorter ones: six rows go as 4 and 2. Fewer than four rows take as long as four.
+constexpr size_t PassRows(size_t left, size_t room) {
+  size_t rows = 1;
+  while ((rows < 4 ? left > rows : 2 * left > 3 * rows) && 2 * rows <= kMaxRows && 2 * rows <= room) rows *= 2;
+  return rows;
+}
+
+// Calls visit(row, valid, Pass) for rows [row, row_end), in few passes that do not leave a block of activations.
 template <class Visit>
 HWY_INLINE void ForEachPass(const A8View& a8, size_t row, size_t row_end, Visit&& visit) {
   while (row < row_end) {
     const size_t left = row_end - row;
-    const size_t room = a8.block_rows - A8RowInBlock(a8, row);
-    size_t pass = 1;
-    while (pass < left && 2 * pass <= kMaxRows && 2 * pass <= room) pass *= 2;
+    const size_t pass = PassRows(left, a8.block_rows - A8RowInBlock(a8, row));
     const size_t valid = left < pass ? left : pass;
     if (kMaxRows >= 16 && pass == 16) {
-      visit(row, valid, Index < kMaxRows >= 16 ? 16 : 1 > ());
+      visit(row, valid, Pass<16>());
     } else if (kMaxRows >= 8 && pass == 8) {
-      visit(row, valid, Index < kMaxRows >= 8 ? 8 : 1 > ());
+      visit(row, valid, Pass<8>());
     } else if (kMaxRows >= 4 && pass == 4) {
-      visit(row, valid, Index < kMaxRows >= 4 ? 4 : 1 > ());
+      visit(row, valid, Pass<4>());
     } else if (pass == 2) {
-      visit(row, valid, Index<2>());
+      visit(row, valid, Pass<2>());
     } else {
-      visit(row, valid, Index<1>());
+      visit(row, valid, Pass<1>());
     }
     row += valid;
   }

@@ -64,7 +64,7 @@ HWY_INLINE void UnpackBlockOfPanel(const uint8_t* tile, size_t block, size_t v, 
     Unroll<Codec::kUnits>([&](auto u) MOONLIT_INLINE_LAMBDA {
       VU8 w[8];
       LoadWeights<Codec, decltype(u)::value>(small, big, chunk, v, w);
-      PrefetchAhead<Codec, Codec::kChunks * Codec::kUnits>(big, chunk * Codec::kUnits + u);
+      PrefetchAhead<Codec, kMaxRows>(big, chunk * Codec::kUnits + u);
       uint8_t* unit = panel + ((chunk * Codec::kUnits + u) * kVectors + v) * U::kBytes;
       Unroll<8>([&](auto s) MOONLIT_INLINE_LAMBDA { hn::StoreU(w[s], DU8(), unit + s * U::kVector); });
     });
