@@ -4,21 +4,6 @@
 namespace moonlit {
 namespace {
 
-struct IdKey {
-  const char* key;
-  int32_t TokenizerData::*field;
-};
-constexpr IdKey kIdKeys[] = {
-    {"bos_token_id", &TokenizerData::bos_id},         {"eos_token_id", &TokenizerData::eos_id},
-    {"eot_token_id", &TokenizerData::eot_id},         {"eom_token_id", &TokenizerData::eom_id},
-    {"unknown_token_id", &TokenizerData::unk_id},     {"seperator_token_id", &TokenizerData::sep_id},
-    {"padding_token_id", &TokenizerData::pad_id},     {"cls_token_id", &TokenizerData::cls_id},
-    {"mask_token_id", &TokenizerData::mask_id},       {"fim_pre_token_id", &TokenizerData::fim_pre_id},
-    {"fim_suf_token_id", &TokenizerData::fim_suf_id}, {"fim_mid_token_id", &TokenizerData::fim_mid_id},
-    {"fim_pad_token_id", &TokenizerData::fim_pad_id}, {"fim_rep_token_id", &TokenizerData::fim_rep_id},
-    {"fim_sep_token_id", &TokenizerData::fim_sep_id},
-};
-
 struct FlagKey {
   const char* key;
   std::optional<bool> TokenizerData::*field;
@@ -45,13 +30,13 @@ Status Take(Result<T> found, T* field) {
   return found.status().code() == Code::kNotFound ? Status() : found.status();
 }
 
+// -1 and, from converters that write every id as 32 unsigned bits, 2^32 - 1 say "none". Whether other values are tokens is for
+// Tokenizer::Create to say.
 Status ReadIds(const Metadata& metadata, TokenizerData* data) {
-  for (const IdKey& id : kIdKeys) {
-    uint64_t value = 0;
-    if (!metadata.Has(Key(id.key))) continue;
-    MOONLIT_RETURN_IF_ERROR(Take(metadata.GetUint(Key(id.key)), &value));
-    // Some converters write -1 cast to unsigned for "none".
-    data->*id.field = value > INT32_MAX ? kNoToken : static_cast<int32_t>(value);
+  for (const TokenIdKey& id : kTokenIdKeys) {
+    int64_t value = kNoToken;
+    MOONLIT_RETURN_IF_ERROR(Take(metadata.GetInt(Key(id.key)), &value));
+    data->*id.field = value == UINT32_MAX ? kNoToken : value;
   }
   return Status();
 }

@@ -9,7 +9,7 @@
 //   scores           "scores"                    same length as tokens, or empty
 //   token_types      "token_type"                same length as tokens, or empty (then all are normal)
 //   merges           "merges"                    "left right", best first
-//   bos_id ...       "bos_token_id" ...          kNoToken when the key is absent
+//   bos_id ...       "bos_token_id" ...          kTokenIdKeys; kNoToken when the key is absent or says "none"
 //   add_bos ...      "add_bos_token" ...         nullopt when the key is absent (the tokenizer's kind then decides)
 //   chat_template    "tokenizer.chat_template"   not used here; kept so that one struct carries all text metadata
 //   general_name     "general.name"              some vocabularies keep per-token flags nowhere but in the model's name
@@ -44,21 +44,21 @@ struct TokenizerData {
   std::vector<int32_t> token_types;
   std::vector<std::string> merges;
 
-  int32_t bos_id = kNoToken;
-  int32_t eos_id = kNoToken;
-  int32_t eot_id = kNoToken;
-  int32_t eom_id = kNoToken;
-  int32_t unk_id = kNoToken;
-  int32_t sep_id = kNoToken;  // key "seperator_token_id", spelt so
-  int32_t pad_id = kNoToken;  // key "padding_token_id"
-  int32_t cls_id = kNoToken;
-  int32_t mask_id = kNoToken;
-  int32_t fim_pre_id = kNoToken;
-  int32_t fim_suf_id = kNoToken;
-  int32_t fim_mid_id = kNoToken;
-  int32_t fim_pad_id = kNoToken;
-  int32_t fim_rep_id = kNoToken;
-  int32_t fim_sep_id = kNoToken;
+  int64_t bos_id = kNoToken;
+  int64_t eos_id = kNoToken;
+  int64_t eot_id = kNoToken;
+  int64_t eom_id = kNoToken;
+  int64_t unk_id = kNoToken;
+  int64_t sep_id = kNoToken;  // key "seperator_token_id", spelt so
+  int64_t pad_id = kNoToken;  // key "padding_token_id"
+  int64_t cls_id = kNoToken;
+  int64_t mask_id = kNoToken;
+  int64_t fim_pre_id = kNoToken;
+  int64_t fim_suf_id = kNoToken;
+  int64_t fim_mid_id = kNoToken;
+  int64_t fim_pad_id = kNoToken;
+  int64_t fim_rep_id = kNoToken;
+  int64_t fim_sep_id = kNoToken;
 
   std::optional<bool> add_bos;                   // "add_bos_token"
   std::optional<bool> add_eos;                   // "add_eos_token"
@@ -71,6 +71,21 @@ struct TokenizerData {
   std::string chat_template;
   std::string general_name;
   std::string architecture;
+};
+
+struct TokenIdKey {
+  const char* key;  // after "tokenizer.ggml."
+  int64_t TokenizerData::*field;
+};
+inline constexpr TokenIdKey kTokenIdKeys[] = {
+    {"bos_token_id", &TokenizerData::bos_id},         {"eos_token_id", &TokenizerData::eos_id},
+    {"eot_token_id", &TokenizerData::eot_id},         {"eom_token_id", &TokenizerData::eom_id},
+    {"unknown_token_id", &TokenizerData::unk_id},     {"seperator_token_id", &TokenizerData::sep_id},
+    {"padding_token_id", &TokenizerData::pad_id},     {"cls_token_id", &TokenizerData::cls_id},
+    {"mask_token_id", &TokenizerData::mask_id},       {"fim_pre_token_id", &TokenizerData::fim_pre_id},
+    {"fim_suf_token_id", &TokenizerData::fim_suf_id}, {"fim_mid_token_id", &TokenizerData::fim_mid_id},
+    {"fim_pad_token_id", &TokenizerData::fim_pad_id}, {"fim_rep_token_id", &TokenizerData::fim_rep_id},
+    {"fim_sep_token_id", &TokenizerData::fim_sep_id},
 };
 
 }  // namespace moonlit

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -94,6 +95,14 @@ Result<std::unique_ptr<const Vocabulary>> Vocabulary::Create(TokenizerData* data
     if (std::isnan(data->scores[i]))
       return Errorf(Code::kCorrupt, "tokenizer.ggml.scores: the score of token %zu is not a number", i);
   }
+  for (const TokenIdKey& id : kTokenIdKeys) {
+    const int64_t value = data->*id.field;
+    if (value == kNoToken || (value >= 0 && static_cast<uint64_t>(value) < count)) continue;
+    return Errorf(Code::kCorrupt,
+                  "tokenizer.ggml.%s is %" PRId64
+                  ": expected a token of the vocabulary, 0 to %zu, or 4294967295 for none",
+                  id.key, value, count - 1);
+  }
   auto vocabulary = std::unique_ptr<Vocabulary>(new Vocabulary());
   vocabulary->texts_ = std::move(data->tokens);
   vocabulary->scores_ = std::move(data->scores);
@@ -168,8 +177,8 @@ bool Vocabulary::ByteValue(int32_t id, unsigned char* value) const {
 }
 
 void Vocabulary::SetSpecialIds(const TokenizerData& data, const SpecialTokens& defaults) {
-  const auto pick = [this](int32_t from_file, int32_t fallback) {
-    if (Contains(from_file)) return from_file;
+  const auto pick = [this](int64_t from_file, int32_t fallback) {
+    if (from_file != kNoToken) return static_cast<int32_t>(from_file);
     return Contains(fallback) ? fallback : kNoToken;
   };
   special_.bos = pick(data.bos_id, defaults.bos);

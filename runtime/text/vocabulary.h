@@ -19,7 +19,8 @@ namespace moonlit {
 class Vocabulary {
  public:
   // Takes tokens, scores, token_types out of *data; the rest stays readable. default_* are the special ids of the kind,
-  // used where the file is silent and only if they exist in the vocabulary.
+  // used where the file is silent and only if they exist in the vocabulary. kCorrupt when the file names a
+  // token that does not exist, or when lists differ in length.
   static Result<std::unique_ptr<const Vocabulary>> Create(TokenizerData* data, const SpecialTokens& defaults);
 
   int32_t size() const { return static_cast<int32_t>(texts_.size()); }

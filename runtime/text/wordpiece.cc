@@ -163,7 +163,7 @@ class WordPieceTokenizer final : public Tokenizer {
 
 Result<std::unique_ptr<Tokenizer>> CreateWordPieceTokenizer(TokenizerData* data) {
   SpecialTokens defaults{.bos = 101, .unk = 100, .sep = 102, .pad = 0, .mask = 103};  // bert-base-uncased
-  if (data->cls_id != kNoToken) defaults.bos = data->cls_id;
+  if (data->cls_id != kNoToken) defaults.bos = static_cast<int32_t>(data->cls_id);    // checked by Create
   MOONLIT_ASSIGN_OR_RETURN(auto vocabulary, Vocabulary::Create(data, defaults));
   const bool lowercase = data->normalizer_lowercase.value_or(true);
   const bool strip_accents = data->normalizer_strip_accents.value_or(lowercase);

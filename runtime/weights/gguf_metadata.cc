@@ -9,6 +9,7 @@ bool GgufMetadata::IsArray(std::string_view key) const {
   return value != nullptr && value->type == GgufType::kArray;
 }
 Result<uint64_t> GgufMetadata::GetUint(std::string_view key) const { return file_->GetU64(key); }
+Result<int64_t> GgufMetadata::GetInt(std::string_view key) const { return file_->GetI64(key); }
 Result<double> GgufMetadata::GetFloat(std::string_view key) const { return file_->GetF64(key); }
 Result<bool> GgufMetadata::GetBool(std::string_view key) const { return file_->GetBool(key); }
 Result<std::vector<int64_t>> GgufMetadata::GetInts(std::string_view key) const { return file_->GetI64Array(key); }

@@ -62,6 +62,7 @@ class GgufMetadata : public Metadata {
   bool Has(std::string_view key) const override;
   bool IsArray(std::string_view key) const override;
   Result<uint64_t> GetUint(std::string_view key) const override;
+  Result<int64_t> GetInt(std::string_view key) const override;
   Result<double> GetFloat(std::string_view key) const override;
   Result<bool> GetBool(std::string_view key) const override;
   Result<std::string> GetString(std::string_view key) const override;

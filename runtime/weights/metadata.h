@@ -21,6 +21,7 @@ class Metadata {
   virtual bool IsArray(std::string_view key) const = 0;  // false when absent
   // One value; an array is another type, even an array of one.
   virtual Result<uint64_t> GetUint(std::string_view key) const = 0;
+  virtual Result<int64_t> GetInt(std::string_view key) const = 0;
   virtual Result<double> GetFloat(std::string_view key) const = 0;
   virtual Result<bool> GetBool(std::string_view key) const = 0;
   virtual Result<std::string> GetString(std::string_view key) const = 0;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -39,6 +40,10 @@ class MetadataOverlay : public Metadata {
       return static_cast<uint64_t>(it->second[0]);
     }
     return base_.GetUint(key);
+  }
+  Result<int64_t> GetInt(std::string_view key) const override {
+    if (auto it = ints.find(key); it != ints.end()) return it->second[0];
+    return base_.GetInt(key);
   }
   Result<double> GetFloat(std::string_view key) const override {
     if (auto it = numbers.find(key); it != numbers.end()) return it->second;
@@ -185,6 +190,7 @@ TEST_P(RegistryTest, PerLayerArraysMustBeEqual) {
 
 // Files in which one value stands as an array of one: an engine that reads its bytes as the value gets nonsense.
 TEST_P(RegistryTest, ArraysWhereOneValueBelongsAreRefused) {
+  using Write = std::function<void(GgufWriter&)>;
   const std::string p = prefix_;
   // Two layers: an array of one is wrong for the keys that may have one value a layer, too.
   const std::vector<std::string> ints = {p + "block_count",
@@ -217,24 +223,24 @@ TEST_P(RegistryTest, ArraysWhereOneValueBelongsAreRefused) {
                                            p + "rope.scaling.yarn_beta_slow",
                                            p + "rope.scaling.attn_factor"};
   const std::vector<std::string> strings = {"general.architecture", "general.name", p + "rope.scaling.type"};
-  std::vector<std::string> keys = ints;
-  keys.insert(keys.end(), floats.begin(), floats.end());
-  keys.insert(keys.end(), strings.begin(), strings.end());
+  std::vector<std::pair<std::string, Write>> odd;
+  for (const auto& key : ints) odd.emplace_back(key, [&key](GgufWriter& writer) { writer.SetU32Array(key, {4}); });
+  for (const auto& key : floats) odd.emplace_back(key, [&key](GgufWriter& writer) { writer.SetF32Array(key, {4}); });
+  for (const auto& key : strings)
+    odd.emplace_back(key, [&key](GgufWriter& writer) { writer.SetStringArray(key, {"llama"}); });
   const GgufFile& fixture = source_->files()[0];
-  for (const std::string& key : keys) {
+  for (const auto& [key, write] : odd) {
     GgufWriter writer;
-    const auto absent = [&](const std::string& name) { return key != name && fixture.Find(name) == nullptr; };
     for (const GgufValue& value : fixture.values()) {
       if (value.key != key) writer.CopyValue(fixture, value);
     }
+    const auto absent = [&, &key = key](const std::string& name) {
+      return key != name && fixture.Find(name) == nullptr;
+    };
     if (absent(p + "rope.scaling.type"))
       writer.SetString(p + "rope.scaling.type", "yarn");  // so that all its keys are read
     if (absent(p + "rope.scaling.factor")) writer.SetF32(p + "rope.scaling.factor", 2);
-    const bool is_int = std::find(ints.begin(), ints.end(), key) != ints.end();
-    const bool is_string = std::find(strings.begin(), strings.end(), key) != strings.end();
-    if (is_int) writer.SetU32Array(key, {4});
-    if (is_string) writer.SetStringArray(key, {"llama"});
-    if (!is_int && !is_string) writer.SetF32Array(key, {4});
+    write(writer);
     const std::string header = writer.Header();
     const Result<GgufFile> file = GgufFile::OpenMemory(header.data(), header.size(), "odd.gguf");
     ASSERT_TRUE(file.ok()) << file.status().ToString();

@@ -58,6 +58,20 @@ TokenizerData Bytes(const std::string& pre, const std::vector<std::string>& merg
   return data;
 }
 
+// [UNK], [CLS], [SEP], then pieces.
+TokenizerData Words(const std::vector<std::string>& pieces) {
+  TokenizerData data;
+  data.model = "bert";
+  data.tokens = {"[UNK]", "[CLS]", "[SEP]"};
+  data.token_types = {3, 3, 3};
+  data.tokens.insert(data.tokens.end(), pieces.begin(), pieces.end());
+  data.token_types.resize(data.tokens.size(), 1);
+  data.unk_id = 0;
+  data.cls_id = 1;
+  data.sep_id = 2;
+  return data;
+}
+
 std::unique_ptr<const Tokenizer> Make(TokenizerData data) {
   auto tokenizer = Tokenizer::Create(std::move(data));
   EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
@@ -131,9 +145,33 @@ TEST(TokenizerErrors, IdsOutsideTheVocabulary) {
     EXPECT_FALSE(tokenizer->IsEndOfGeneration(id));
     EXPECT_FALSE(tokenizer->IsControl(id));
   }
-  TokenizerData data = Sentence({"a"});
-  data.eos_id = 1000000;  // a wrong id falls back to the kind's own
-  EXPECT_EQ(Make(data)->special().eos, 2);
+}
+
+// A wrong end-of-text id that is passed over makes a model that never ends.
+TEST(TokenizerErrors, SpecialIdsOutsideTheVocabularyAreNamed) {
+  for (const TokenizerData& good : {Sentence({"a"}), Bytes("gpt-2", {"a b"}), Words({"▁a"})}) {
+    const int64_t size = static_cast<int64_t>(good.tokens.size());
+    for (const TokenIdKey& id : kTokenIdKeys) {
+      for (const int64_t value : {size, size + 1, int64_t{1000000}, int64_t{INT32_MAX}, int64_t{UINT32_MAX},
+                                  (int64_t{1} << 32) + 1, INT64_MAX, int64_t{-2}, INT64_MIN}) {
+        TokenizerData data = good;
+        data.*id.field = value;
+        const Status status = Refused(data);
+        EXPECT_EQ(status.code(), Code::kCorrupt);
+        const std::string expected = "tokenizer.ggml." + std::string(id.key) + " is " + std::to_string(value) +
+                                     ": expected a token of the vocabulary, 0 to " + std::to_string(size - 1);
+        EXPECT_EQ(status.message().substr(0, expected.size()), expected);
+      }
+      for (const int64_t value : {int64_t{0}, size - 1}) {
+        TokenizerData data = good;
+        data.*id.field = value;
+        EXPECT_NE(Make(data), nullptr);
+      }
+    }
+  }
+  TokenizerData silent = Sentence({"a"});
+  silent.eos_id = kNoToken;
+  EXPECT_EQ(Make(silent)->special().eos, 2) << "the kind's own";
 }
 
 TEST(SentencePiece, BestScoreFirstThenLeftmost) {
