@@ -5,8 +5,8 @@
 # Libraries are built here from their source files, not by their own build scripts: one set of flags (sanitizers and
 # cross compilers included), static, hidden symbols, no install rules, tools or tests.
 include_guard()
-include(MoonlitFetch)
-include(dependencies)
+include("${CMAKE_CURRENT_LIST_DIR}/MoonlitFetch.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/dependencies.cmake")
 
 option(MOONLIT_SYSTEM_DEPS "Use the system's packages instead of pinned sources where they are new enough" OFF)
 set(MOONLIT_HIGHWAY_DIR "" CACHE PATH "A Highway source tree to use instead of the pinned one")
@@ -48,29 +48,32 @@ else()
   target_include_directories(hwy_headers SYSTEM INTERFACE "${directory}")
 endif()
 
-# CLI11's definitions are compiled once (its CLI11_COMPILE), not again by every subcommand: 9 of the 15
-# seconds that one took.
-moonlit_system_package(CLI11 2.1 found)
-if(found)
-  add_library(moonlit_cli11 INTERFACE)
-  target_link_libraries(moonlit_cli11 INTERFACE CLI11::CLI11)
-else()
-  moonlit_source(cli11 directory)
-  add_library(moonlit_cli11 STATIC EXCLUDE_FROM_ALL "${directory}/src/Precompile.cpp")
-  moonlit_foreign_library(moonlit_cli11)
-  target_compile_options(moonlit_cli11 PRIVATE -O1)
-  target_compile_features(moonlit_cli11 PUBLIC cxx_std_17)
-  target_compile_definitions(moonlit_cli11 PUBLIC CLI11_COMPILE)
-  target_include_directories(moonlit_cli11 SYSTEM PUBLIC "${directory}/include")
-endif()
+# For the command and the tests.
+if(MOONLIT_BUILD_CLI OR MOONLIT_BUILD_TESTS)
+  # CLI11's definitions are compiled once (its CLI11_COMPILE), not again by every subcommand: 9 of the 15
+  # seconds that one took.
+  moonlit_system_package(CLI11 2.1 found)
+  if(found)
+    add_library(moonlit_cli11 INTERFACE)
+    target_link_libraries(moonlit_cli11 INTERFACE CLI11::CLI11)
+  else()
+    moonlit_source(cli11 directory)
+    add_library(moonlit_cli11 STATIC EXCLUDE_FROM_ALL "${directory}/src/Precompile.cpp")
+    moonlit_foreign_library(moonlit_cli11)
+    target_compile_options(moonlit_cli11 PRIVATE -O1)
+    target_compile_features(moonlit_cli11 PUBLIC cxx_std_17)
+    target_compile_definitions(moonlit_cli11 PUBLIC CLI11_COMPILE)
+    target_include_directories(moonlit_cli11 SYSTEM PUBLIC "${directory}/include")
+  endif()
 
-add_library(moonlit_json INTERFACE)
-moonlit_system_package(nlohmann_json 3.11 found)
-if(found)
-  target_link_libraries(moonlit_json INTERFACE nlohmann_json::nlohmann_json)
-else()
-  moonlit_source(json directory)
-  target_include_directories(moonlit_json SYSTEM INTERFACE "${directory}/single_include")
+  add_library(moonlit_json INTERFACE)
+  moonlit_system_package(nlohmann_json 3.11 found)
+  if(found)
+    target_link_libraries(moonlit_json INTERFACE nlohmann_json::nlohmann_json)
+  else()
+    moonlit_source(json directory)
+    target_include_directories(moonlit_json SYSTEM INTERFACE "${directory}/single_include")
+  endif()
 endif()
 
 # PCRE2: 8-bit code units, Unicode properties, no JIT (patterns run on hostile text on every target alike).
