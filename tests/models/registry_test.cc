@@ -188,9 +188,23 @@ TEST_P(RegistryTest, PerLayerArraysMustBeEqual) {
   }
 }
 
+// The metadata of a file with `write` in place of one key, and YaRN's keys so that all of them are read.
+using Write = std::function<void(GgufWriter&)>;
+std::string HeaderWithout(const GgufFile& file, const std::string& prefix, const std::string& key, const Write& write) {
+  GgufWriter writer;
+  for (const GgufValue& value : file.values()) {
+    if (value.key != key) writer.CopyValue(file, value);
+  }
+  const std::string type = prefix + "rope.scaling.type";
+  const std::string factor = prefix + "rope.scaling.factor";
+  if (key != type && file.Find(type) == nullptr) writer.SetString(type, "yarn");
+  if (key != factor && file.Find(factor) == nullptr) writer.SetF32(factor, 2);
+  write(writer);
+  return writer.Header();
+}
+
 // Files in which one value stands as an array of one: an engine that reads its bytes as the value gets nonsense.
 TEST_P(RegistryTest, ArraysWhereOneValueBelongsAreRefused) {
-  using Write = std::function<void(GgufWriter&)>;
   const std::string p = prefix_;
   // Two layers: an array of one is wrong for the keys that may have one value a layer, too.
   const std::vector<std::string> ints = {p + "block_count",
@@ -228,20 +242,8 @@ TEST_P(RegistryTest, ArraysWhereOneValueBelongsAreRefused) {
   for (const auto& key : floats) odd.emplace_back(key, [&key](GgufWriter& writer) { writer.SetF32Array(key, {4}); });
   for (const auto& key : strings)
     odd.emplace_back(key, [&key](GgufWriter& writer) { writer.SetStringArray(key, {"llama"}); });
-  const GgufFile& fixture = source_->files()[0];
   for (const auto& [key, write] : odd) {
-    GgufWriter writer;
-    for (const GgufValue& value : fixture.values()) {
-      if (value.key != key) writer.CopyValue(fixture, value);
-    }
-    const auto absent = [&, &key = key](const std::string& name) {
-      return key != name && fixture.Find(name) == nullptr;
-    };
-    if (absent(p + "rope.scaling.type"))
-      writer.SetString(p + "rope.scaling.type", "yarn");  // so that all its keys are read
-    if (absent(p + "rope.scaling.factor")) writer.SetF32(p + "rope.scaling.factor", 2);
-    write(writer);
-    const std::string header = writer.Header();
+    const std::string header = HeaderWithout(source_->files()[0], p, key, write);
     const Result<GgufFile> file = GgufFile::OpenMemory(header.data(), header.size(), "odd.gguf");
     ASSERT_TRUE(file.ok()) << file.status().ToString();
     const Status status = Load(GgufMetadata(&file.value()), *source_);
