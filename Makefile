@@ -4,7 +4,7 @@
 #   make              build/bin/moonlit, optimized
 #   make demo         install missing build tools, build, and let the built-in poet go on from a line
 #   make test         install missing build tools, build everything, run all tests (CROSS=1: and `make cross`)
-#   make cross        build for 64- and 32-bit Arm, run the tests under qemu as several processors
+#   make cross        build for 64- and 32-bit Arm, run the tests under qemu as each processor of CPUS
 #   make asan, tsan   build with sanitizers, run the tests
 #   make format       clang-format over the sources
 #   make tidy         clang-tidy over the sources of the release build (slow)
@@ -15,6 +15,8 @@
 JOBS ?= $(shell nproc)
 OPTIONS ?=
 LINE ?= 床前明月
+# Test presets of the Arm builds.
+CPUS ?= aarch64-a53 aarch64-a72 aarch64-a76 aarch64-max armv7-a7
 
 # Ninja where there is one. Configuring again with what a build folder has already is cheap.
 configure = if command -v ninja >/dev/null; then cmake --preset $(1) $(OPTIONS); \
@@ -46,15 +48,13 @@ test:
 
 cross:
 	@toolchains/install.sh native cross
-	@$(call configure,aarch64)
-	$(call build,aarch64)
-	$(call check,aarch64-a53)
-	$(call check,aarch64-a72)
-	$(call check,aarch64-a76)
-	$(call check,aarch64-max)
-	@$(call configure,armv7)
-	$(call build,armv7)
-	$(call check,armv7-a7)
+	@set -e; for system in aarch64 armv7; do \
+	  for cpu in $(CPUS); do \
+	    case $$cpu in $$system-*) ;; *) continue ;; esac; \
+	    if [ "$$built" != $$system ]; then $(call configure,$$system); $(call build,$$system); built=$$system; fi; \
+	    $(call check,$$cpu); \
+	  done; \
+	done
 
 asan tsan:
 	@toolchains/install.sh native
