@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "runtime/base/log.h"
+
 namespace moonlit {
 namespace {
 
@@ -98,6 +100,13 @@ Result<std::unique_ptr<const Vocabulary>> Vocabulary::Create(TokenizerData* data
   for (const TokenIdKey& id : kTokenIdKeys) {
     const int64_t value = data->*id.field;
     if (value == kNoToken || (value >= 0 && static_cast<uint64_t>(value) < count)) continue;
+    if (id.field == &TokenizerData::pad_id) {
+      // Widespread conversions of Llama 2 name one that was never added; nothing here pads.
+      Logf(LogLevel::kWarning, "tokenizer.ggml.%s is %" PRId64 ", but the vocabulary has %zu tokens; not used", id.key,
+           value, count);
+      data->pad_id = kNoToken;
+      continue;
+    }
     return Errorf(Code::kCorrupt,
                   "tokenizer.ggml.%s is %" PRId64
                   ": expected a token of the vocabulary, 0 to %zu, or 4294967295 for none",

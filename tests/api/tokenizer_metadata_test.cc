@@ -57,6 +57,7 @@ TEST(TokenizerMetadata, IdsOfEveryKeyAndTheTwoSpellingsOfNone) {
 TEST(TokenizerMetadata, AnIdOutsideTheVocabularyNamesFileKeyValueAndSize) {
   TempFolder folder;
   for (const TokenIdKey& id : kTokenIdKeys) {
+    if (id.field == &TokenizerData::pad_id) continue;  // a warning
     const std::string key = std::string("tokenizer.ggml.") + id.key;
     const std::string path = folder.Write("odd.gguf", Header([&](GgufWriter& writer) { writer.SetU32(key, 4); }));
     const auto tokenizer = OpenTokenizer(path);

@@ -156,6 +156,10 @@ TEST(TokenizerErrors, SpecialIdsOutsideTheVocabularyAreNamed) {
                                   (int64_t{1} << 32) + 1, INT64_MAX, int64_t{-2}, INT64_MIN}) {
         TokenizerData data = good;
         data.*id.field = value;
+        if (id.field == &TokenizerData::pad_id) {
+          EXPECT_NE(Make(data), nullptr) << "padding is not used, and real files have such an id";
+          continue;
+        }
         const Status status = Refused(data);
         EXPECT_EQ(status.code(), Code::kCorrupt);
         const std::string expected = "tokenizer.ggml." + std::string(id.key) + " is " + std::to_string(value) +
