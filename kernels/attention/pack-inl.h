@@ -36,61 +36,92 @@ HWY_INLINE int CodeOf(CacheType type, float x, float scale) {
 }
 
 // Writes element `place` of a lane.
-HWY_INLINE void StoreElement(CacheType type, uint8_t* lane, size_t place, float x, float scale) {
-  switch (type) {
-    case CacheType::kF32:
-      memcpy(lane, &x, sizeof(x));
-      break;
-    case CacheType::kF16:
-    case CacheType::kBF16: {
-      const uint16_t bits = type == CacheType::kF16 ? F16FromF32(x) : BF16FromF32(x);
-      memcpy(lane + 2 * place, &bits, sizeof(bits));
-      break;
-    }
-    case CacheType::kQ8_0:
-      lane[place] = static_cast<uint8_t>(static_cast<int8_t>(CodeOf(type, x, scale)));
-      break;
-    case CacheType::kQ4_0: {
-      const unsigned code = static_cast<unsigned>(CodeOf(type, x, scale) + 8);
-      uint8_t* byte = lane + place % 4;
-      *byte = static_cast<uint8_t>(place < 4 ? (*byte & 0xF0u) | code : (*byte & 0x0Fu) | code << 4);
-      break;
-    }
+template <CacheType kType>
+HWY_INLINE void StoreElement(uint8_t* lane, size_t place, float x, float scale) {
+  if constexpr (kType == CacheType::kF32) {
+    memcpy(lane, &x, sizeof(x));
+  } else if constexpr (IsSixteenBit(kType)) {
+    const uint16_t bits = kType == CacheType::kF16 ? F16FromF32(x) : BF16FromF32(x);
+    memcpy(lane + 2 * place, &bits, sizeof(bits));
+  } else if constexpr (kType == CacheType::kQ8_0) {
+    lane[place] = static_cast<uint8_t>(static_cast<int8_t>(CodeOf(kType, x, scale)));
+  } else {
+    const unsigned code = static_cast<unsigned>(CodeOf(kType, x, scale) + 8);
+    uint8_t* byte = lane + place % 4;
+    *byte = static_cast<uint8_t>(place < 4 ? (*byte & 0xF0u) | code : (*byte & 0x0Fu) | code << 4);
   }
 }
 
+// Dims i, i + 1, ... of one token lie kPageGroup lanes apart as soon as a lane is full.
+template <CacheType kType>
 void PackKey(const PageLayout& layout, uint8_t* part, size_t slot, const float* key) {
-  const CacheType type = layout.key_type;
-  const size_t g = ElementsInLane(type);
+  constexpr size_t kInLane = ElementsInLane(kType);
+  uint8_t* lanes = part + layout.key_offset + 4 * KeyLane(layout, slot, 0);
   float scale = 0.0f;
   for (size_t i = 0; i < layout.key_dim; ++i) {
-    if (IsQuantized(type) && i % kScaleGroup == 0) {
+    if (IsQuantized(kType) && i % kScaleGroup == 0) {
       const size_t left = layout.key_dim - i;
-      const uint16_t bits = ScaleOf(type, key + i, left < kScaleGroup ? left : kScaleGroup);
+      const uint16_t bits = ScaleOf(kType, key + i, left < kScaleGroup ? left : kScaleGroup);
       memcpy(part + layout.key_scale_offset + 2 * KeyScaleIndex(layout, slot, i), &bits, sizeof(bits));
       scale = F32FromF16(bits);
     }
-    StoreElement(type, part + layout.key_offset + 4 * KeyLane(layout, slot, i), i % g, key[i], scale);
+    StoreElement<kType>(lanes + i / kInLane * 4 * kPageGroup, i % kInLane, key[i], scale);
   }
 }
 
+template <CacheType kType>
 void PackValue(const PageLayout& layout, uint8_t* part, size_t slot, const float* value) {
-  const CacheType type = layout.value_type;
-  const size_t g = ElementsInLane(type);
+  uint8_t* lanes = part + layout.value_offset + 4 * ValueLane(layout, slot, 0);
+  const size_t place = slot % ElementsInLane(kType);
   float scale = 0.0f;
   for (size_t j = 0; j < layout.value_dim; ++j) {
-    if (IsQuantized(type) && j % kScaleGroup == 0) {
+    if (IsQuantized(kType) && j % kScaleGroup == 0) {
       const size_t left = layout.value_dim - j;
-      const uint16_t bits = ScaleOf(type, value + j, left < kScaleGroup ? left : kScaleGroup);
+      const uint16_t bits = ScaleOf(kType, value + j, left < kScaleGroup ? left : kScaleGroup);
       memcpy(part + layout.value_scale_offset + 2 * ValueScaleIndex(layout, slot, j), &bits, sizeof(bits));
       scale = F32FromF16(bits);
     }
-    StoreElement(type, part + layout.value_offset + 4 * ValueLane(layout, slot, j), slot % g, value[j], scale);
+    StoreElement<kType>(lanes + 4 * j, place, value[j], scale);
   }
 }
 
+using PackOne = void (*)(const PageLayout&, uint8_t* part, size_t slot, const float* x);
+
+HWY_INLINE PackOne KeyPacker(CacheType type) {
+  switch (type) {
+    case CacheType::kF32:
+      return PackKey<CacheType::kF32>;
+    case CacheType::kF16:
+      return PackKey<CacheType::kF16>;
+    case CacheType::kBF16:
+      return PackKey<CacheType::kBF16>;
+    case CacheType::kQ8_0:
+      return PackKey<CacheType::kQ8_0>;
+    case CacheType::kQ4_0:
+      break;
+  }
+  return PackKey<CacheType::kQ4_0>;
+}
+
+HWY_INLINE PackOne ValuePacker(CacheType type) {
+  switch (type) {
+    case CacheType::kF32:
+      return PackValue<CacheType::kF32>;
+    case CacheType::kF16:
+      return PackValue<CacheType::kF16>;
+    case CacheType::kBF16:
+      return PackValue<CacheType::kBF16>;
+    case CacheType::kQ8_0:
+      return PackValue<CacheType::kQ8_0>;
+    case CacheType::kQ4_0:
+      break;
+  }
+  return PackValue<CacheType::kQ4_0>;
+}
+
 void PackKeys(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* keys, size_t stride) {
-  for (size_t t = 0; t < tokens; ++t) PackKey(layout, part, slot + t, keys + t * stride);
+  const PackOne pack = KeyPacker(layout.key_type);
+  for (size_t t = 0; t < tokens; ++t) pack(layout, part, slot + t, keys + t * stride);
   uint8_t* written = part + slot / kPageGroup;
   const size_t end = slot % kPageGroup + tokens;
   if (*written < end) *written = static_cast<uint8_t>(end);
@@ -98,7 +129,8 @@ void PackKeys(const PageLayout& layout, uint8_t* part, size_t slot, size_t token
 
 void PackValues(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* values,
                 size_t stride) {
-  for (size_t t = 0; t < tokens; ++t) PackValue(layout, part, slot + t, values + t * stride);
+  const PackOne pack = ValuePacker(layout.value_type);
+  for (size_t t = 0; t < tokens; ++t) pack(layout, part, slot + t, values + t * stride);
 }
 
 }  // namespace

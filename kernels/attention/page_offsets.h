@@ -17,13 +17,17 @@ inline constexpr size_t kPageGroup = 16;
 // Values that share a scale in a quantized cache.
 inline constexpr size_t kScaleGroup = 32;
 
-static inline bool IsQuantized(CacheType type) { return type == CacheType::kQ8_0 || type == CacheType::kQ4_0; }
-static inline bool IsSixteenBit(CacheType type) { return type == CacheType::kF16 || type == CacheType::kBF16; }
-static inline size_t BitsOf(CacheType type) {
+static inline constexpr bool IsQuantized(CacheType type) {
+  return type == CacheType::kQ8_0 || type == CacheType::kQ4_0;
+}
+static inline constexpr bool IsSixteenBit(CacheType type) {
+  return type == CacheType::kF16 || type == CacheType::kBF16;
+}
+static inline constexpr size_t BitsOf(CacheType type) {
   return type == CacheType::kF32 ? 32 : IsSixteenBit(type) ? 16 : type == CacheType::kQ8_0 ? 8 : 4;
 }
 // Elements of one token (K) or one dim (V) that lie side by side in a 32-bit lane.
-static inline size_t ElementsInLane(CacheType type) { return 32 / BitsOf(type); }
+static inline constexpr size_t ElementsInLane(CacheType type) { return 32 / BitsOf(type); }
 
 static inline size_t PaddedKeyDim(const PageLayout& layout) {
   return RoundUp(layout.key_dim, IsQuantized(layout.key_type) ? kScaleGroup : ElementsInLane(layout.key_type));
