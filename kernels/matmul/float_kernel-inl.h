@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last line of a matmul_<stem>.cc of a format without blocks: MOONLIT_FLOAT_PRODUCT(stem, format, Load) makes
-// `kProduct_<stem>`; table.cc finds it through formats.inc.
+// The last line of a matmul_<stem>.cc of a format without blocks makes `kProduct_<stem>`; table.cc finds it through formats.inc:
+//   MOONLIT_FLOAT_PRODUCT(stem, format, Load)           f32 arithmetic
+//   MOONLIT_HALF_PRODUCT(stem, format, Load, Weights)   by vdpbf16ps where the variant has it, else f32
 #pragma once
 
+#include "kernels/cpu/variant-inl.h"
+#if MOONLIT_HAS_VDPBF16
+#include "kernels/matmul/bf16_product-inl.h"
+#else
 #include "kernels/matmul/float_product-inl.h"
+#endif
 
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
 #define MOONLIT_FLOAT_TILE "16x16x1"
@@ -30,3 +36,23 @@
                                          MultiplyFloats<Load>};               \
   }                                                                           \
   }
+
+#if MOONLIT_HAS_VDPBF16
+#define MOONLIT_HALF_PRODUCT(stem, format, Load, Weights)              \
+  namespace moonlit {                                                  \
+  namespace MOONLIT_NS {                                               \
+  extern const ProductKernel kProduct_##stem;                          \
+  const ProductKernel kProduct_##stem = {"bf16_" #stem "_16x16x2",     \
+                                         Activation::kF32,             \
+                                         kTile,                        \
+                                         2,                            \
+                                         PairTileBytes<Weights>,       \
+                                         PackPairTile<Weights>,        \
+                                         UnpackPairRow<Weights>,       \
+                                         MultiplyPairs<Weights>,       \
+                                         MultiplyPairsExact<Weights>}; \
+  }                                                                    \
+  }
+#else
+#define MOONLIT_HALF_PRODUCT(stem, format, Load, Weights) MOONLIT_FLOAT_PRODUCT(stem, format, Load)
+#endif

@@ -14,7 +14,8 @@
 //   sum = MulAdd(float(isum[1]), w_scale[1], sum)        where there are two parts
 //   sum = MulAdd(float(minus_sum[p]), w_min[p], sum)     for each part in turn, where there are minima
 //   acc = MulAdd(a_scale, sum, acc)
-// Formats whose activation is kF32 do acc = MulAdd(x, w, acc), k ascending.
+// Formats whose activation is kF32 do acc = MulAdd(x, w, acc), k ascending; F16 and BF16, where the variant has bf16 dot products,
+// round both factors to bf16 and do acc = DotBF16Pairs(acc, x pair, w pair), pairs ascending (kernels named "bf16_...").
 // MulAdd is a fused multiply-add where the variant has it (not on x86_ssse3, scalar: there a multiply, then an add).
 //
 // Kernels are pure: no threads, no allocation; any thread may call them on disjoint outputs.

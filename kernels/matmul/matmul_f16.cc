@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with F16 weights: float activations, weights converted in registers.
+// Products with F16 weights.
 #include "kernels/matmul/float_kernel-inl.h"
 
-MOONLIT_FLOAT_PRODUCT(f16, Format::kF16, LoadF16)
+MOONLIT_HALF_PRODUCT(f16, Format::kF16, LoadF16, PairsOfF16)

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "kernels/base/float16.h"
 #include "kernels/base/round.h"
 
 namespace moonlit {
@@ -68,6 +69,22 @@ void ReferenceFloat(const ReferenceProduct& p, const float* x, bool fused, float
     const std::vector<float> w = Dequantized(p, n);
     float acc = 0.0f;
     for (size_t i = 0; i < p.k; ++i) acc = MultiplyAdd(x[i], w[i], acc, fused);
+    out[n] = acc;
+  }
+}
+
+void ReferencePairs(const ReferenceProduct& p, const float* x, float* out) {
+  const auto rounded = [](float value) {
+    const float r = F32FromBF16(BF16FromF32(value));
+    return fabsf(r) < 0x1p-126f ? copysignf(0.0f, r) : r;
+  };
+  for (size_t n = 0; n < p.n; ++n) {
+    const std::vector<float> w = Dequantized(p, n);
+    float acc = 0.0f;
+    for (size_t i = 0; i < p.k; i += 2) {
+      if (i + 1 < p.k) acc = fmaf(rounded(x[i + 1]), rounded(w[i + 1]), acc);
+      acc = fmaf(rounded(x[i]), rounded(w[i]), acc);
+    }
     out[n] = acc;
   }
 }

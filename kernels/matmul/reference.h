@@ -22,6 +22,9 @@ struct ReferenceProduct {
 void ReferenceA8(const ReferenceProduct& product, const A8View& a8, size_t row, bool fused, float* out);
 // The same with float activations on dequantized weights, k ascending: what multiply_exact and the plain formats give.
 void ReferenceFloat(const ReferenceProduct& product, const float* x, bool fused, float* out);
+// The same by bf16 dot products as vdpbf16ps does them: factors rounded to bf16, the odd k of a pair added before the even one,
+// each sum rounded once, numbers below the normal ones taken for zeros (Intel's Software Developer's Manual, VDPBF16PS).
+void ReferencePairs(const ReferenceProduct& product, const float* x, float* out);
 // In float64 on the same dequantized values, for error bounds.
 void ReferenceA8Double(const ReferenceProduct& product, const A8View& a8, size_t row, double* out);
 void ReferenceDouble(const ReferenceProduct& product, const float* x, double* out);

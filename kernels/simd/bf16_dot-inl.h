@@ -2,7 +2,7 @@
 // Dot products of bf16 pairs: each 32-bit lane holds two bf16 (the first in the low half), and
 //   DotBF16Pairs(sum, a, b) = sum + a.low * b.low + a.high * b.high        per lane, in f32
 // by vdpbf16ps (rounds to nearest, flushes subnormals) or bfdot. The two products' order and rounding are the
-// instruction's. kHasBF16Dot says whether the variant has one; without it the function may be named but not called.
+// instruction's. kHasBF16Dot says whether the variant has one; without it the functions may be named but not called.
 #pragma once
 
 #include "kernels/simd/dot-inl.h"
@@ -20,6 +20,13 @@ constexpr bool kHasBF16Dot = true;
 
 HWY_INLINE VF32 DotBF16Pairs(VF32 sum, VU32 a, VU32 b) {
   return VF32{_mm512_dpbf16_ps(sum.raw, reinterpret_cast<__m512bh>(a.raw), reinterpret_cast<__m512bh>(b.raw))};
+}
+
+// 2 kLanes f16 numbers from any address, rounded to bf16 (nearest), in their order.
+HWY_INLINE VU32 BF16PairsOfHalves(const uint8_t* halves) {
+  const __m512 low = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
+  const __m512 high = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves + 32)));
+  return VU32{reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low))};
 }
 #elif MOONLIT_HAS_BFDOT
 constexpr bool kHasBF16Dot = true;

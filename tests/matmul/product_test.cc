@@ -55,11 +55,13 @@ struct Problem {
     return args;
   }
 
-  // [rows, n], from the reference.
+  // [rows, n], from the reference of `multiply`, or of `multiply_exact`.
   std::vector<float> Expected(bool exact) const {
     std::vector<float> expected(rows * n);
     for (size_t r = 0; r < rows; ++r) {
-      if (exact) {
+      if (!exact && GoesByPairs(kernel)) {
+        ReferencePairs(Reference(), x.data() + r * k, expected.data() + r * n);
+      } else if (exact || kernel.activation == Activation::kF32) {
         ReferenceFloat(Reference(), x.data() + r * k, fused, expected.data() + r * n);
       } else {
         ReferenceA8(Reference(), a8.view, r, fused, expected.data() + r * n);
@@ -84,7 +86,7 @@ TEST_P(ProductTest, EqualsTheReferenceAtEveryWidth) {
     const size_t rows = k > 1000 ? 3 : 6;
     for (Weights kind : {Weights::kRandomBytes, Weights::kGaussian}) {
       const Problem p(variant(), format(), kind, kOutputs, k, Gaussian(rows * k, &random), rows, &random);
-      const std::vector<float> expected = p.Expected(exact_only());
+      const std::vector<float> expected = p.Expected(false);
       std::vector<float> out(rows * kOutputs, 77.0f);
       kernel().multiply(p.Args(out.data()));
       ASSERT_EQ(FirstDifference(out.data(), kOutputs, expected.data(), rows, kOutputs), "") << "k " << k;
@@ -109,7 +111,7 @@ TEST_P(ProductTest, EqualsTheReferenceAtTheExtremes) {
       x[5 * k + i] = i / 16 % 2 ? 1.0f : -1.0f;
     }
     const Problem p(variant(), format(), kind, 19, k, x, rows, &random);
-    const std::vector<float> expected = p.Expected(exact_only());
+    const std::vector<float> expected = p.Expected(false);
     std::vector<float> out(rows * p.n);
     kernel().multiply(p.Args(out.data()));
     ASSERT_EQ(FirstDifference(out.data(), p.n, expected.data(), rows, p.n), "") << static_cast<int>(kind);
@@ -122,7 +124,7 @@ TEST_P(ProductTest, RowsDoNotKnowEachOther) {
   const size_t k = RoundUp(320, Traits(format()).block_values);
   const size_t most = 33;
   const Problem p(variant(), format(), Weights::kRandomBytes, kOutputs, k, Gaussian(most * k, &random), most, &random);
-  const std::vector<float> expected = p.Expected(exact_only());
+  const std::vector<float> expected = p.Expected(false);
   std::vector<size_t> counts = {most};
   for (size_t rows = 1; rows <= 20; ++rows) counts.push_back(rows);
   for (size_t rows : counts) {
@@ -159,7 +161,7 @@ TEST_P(ProductTest, AnySplitOfTilesAndAnyPlaceForTheOutput) {
   for (size_t rows : {1, 5}) {
     const Problem p(variant(), format(), Weights::kRandomBytes, kOutputs, k, Gaussian(rows * k, &random), rows,
                     &random);
-    const std::vector<float> expected = p.Expected(exact_only());
+    const std::vector<float> expected = p.Expected(false);
     for (size_t split = 0; split <= p.packed.tiles; ++split) {
       const size_t first = split * kernel().n_tile < kOutputs ? split * kernel().n_tile : kOutputs;
       std::vector<float> out(rows * kOutputs, 77.0f), scratch(rows * (kOutputs + 5), 77.0f);
@@ -192,7 +194,7 @@ TEST_P(ProductTest, BiasThenAddendWhichMayBeTheOutput) {
   const std::vector<float> bias = Gaussian(kOutputs, &random);
   const std::vector<float> addend = Gaussian(rows * kOutputs, &random);
   for (bool exact : {false, true}) {
-    std::vector<float> expected = p.Expected(exact || exact_only());
+    std::vector<float> expected = p.Expected(exact);
     for (size_t i = 0; i < expected.size(); ++i) {
       expected[i] = expected[i] + bias[i % kOutputs];
       expected[i] = expected[i] + addend[i];

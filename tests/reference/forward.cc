@@ -5,6 +5,8 @@
 #include <cmath>
 #include <map>
 
+#include "kernels/base/float16.h"
+
 namespace moonlit::reference {
 namespace {
 
@@ -13,6 +15,7 @@ using Vector = std::vector<double>;
 struct Matrix {
   size_t rows = 0, columns = 0;
   bool quantized = false;     // multiplied with A8 activations by the fast path
+  bool half = false;          // F16 or BF16
   std::vector<float> values;  // [rows, columns]
 };
 
@@ -30,6 +33,7 @@ Result<Matrix> ReadMatrix(const WeightSource& source, const std::string& name) {
   m.rows = info->shape.rows();
   m.columns = info->shape.columns();
   m.quantized = Traits(info->format).block_values > 1;
+  m.half = info->format == Format::kF16 || info->format == Format::kBF16;
   std::vector<uint8_t> bytes(info->bytes);
   MOONLIT_RETURN_IF_ERROR(source.Read(*info, 0, bytes.data(), bytes.size()));
   m.values.resize(m.rows * m.columns);
@@ -62,7 +66,30 @@ Vector RoundToA8(const Vector& x, Rounding& rounding) {
   return y;
 }
 
+// Eight bits of the magnitude are kept.
+Vector RoundToBF16(const Vector& x, Rounding& rounding) {
+  Vector y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] == 0) continue;
+    const double step = std::ldexp(1.0, std::ilogb(x[i]) - 7);
+    y[i] = std::copysign(RoundStep(std::fabs(x[i]) / step, rounding) * step, x[i]);
+  }
+  return y;
+}
+
+Vector MultiplyInBF16(const Matrix& w, const Vector& x, Rounding& rounding) {
+  const Vector input = RoundToBF16(x, rounding);
+  Vector y(w.rows);
+  for (size_t r = 0; r < w.rows; ++r) {
+    for (size_t c = 0; c < w.columns; ++c) {
+      y[r] += double{F32FromBF16(BF16FromF32(w.values[r * w.columns + c]))} * input[c];
+    }
+  }
+  return y;
+}
+
 Vector Multiply(const Matrix& w, const Vector& x, Rounding* rounding) {
+  if (rounding != nullptr && rounding->halves_as_bf16 && w.half) return MultiplyInBF16(w, x, *rounding);
   const Vector input = rounding != nullptr && w.quantized ? RoundToA8(x, *rounding) : x;
   Vector y(w.rows);
   for (size_t r = 0; r < w.rows; ++r) {

@@ -19,9 +19,13 @@ namespace moonlit::reference {
 // passes sum in different orders, so a value that lies next to the border between two int8 values may be rounded up by one
 // and down by the other, and from there on both are right and different. Such a value is a tie: it is counted, in the order
 // in which the pass meets it, and goes the other way if its number is in `flipped`.
+//
+// Where the variant has bf16 dot products for F16 and BF16 weights, both factors are rounded to bf16 before such a product; a
+// value's ties are met in the same way.
 struct Rounding {
   double tie_margin;  // distance from the border, in steps of int8
   std::set<size_t> flipped;
+  bool halves_as_bf16 = false;
   size_t ties = 0;  // out: ties met
 };
 
