@@ -48,7 +48,7 @@ test:
 
 cross:
 	@toolchains/install.sh native cross
-	@set -e; for system in aarch64 armv7; do \
+	@set -e; built=; for system in aarch64 armv7; do \
 	  for cpu in $(CPUS); do \
 	    case $$cpu in $$system-*) ;; *) continue ;; esac; \
 	    if [ "$$built" != $$system ]; then $(call configure,$$system); $(call build,$$system); built=$$system; fi; \

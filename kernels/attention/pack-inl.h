@@ -85,43 +85,32 @@ void PackValue(const PageLayout& layout, uint8_t* part, size_t slot, const float
   }
 }
 
-using PackOne = void (*)(const PageLayout&, uint8_t* part, size_t slot, const float* x);
+template <CacheType kCacheType>
+struct TypeConstant {
+  static constexpr CacheType kType = kCacheType;
+};
 
-HWY_INLINE PackOne KeyPacker(CacheType type) {
+// visit(TypeConstant of `type`): the type is asked for once a call, not at every element.
+template <class Visit>
+HWY_INLINE void WithType(CacheType type, Visit&& visit) {
   switch (type) {
     case CacheType::kF32:
-      return PackKey<CacheType::kF32>;
+      return visit(TypeConstant<CacheType::kF32>());
     case CacheType::kF16:
-      return PackKey<CacheType::kF16>;
+      return visit(TypeConstant<CacheType::kF16>());
     case CacheType::kBF16:
-      return PackKey<CacheType::kBF16>;
+      return visit(TypeConstant<CacheType::kBF16>());
     case CacheType::kQ8_0:
-      return PackKey<CacheType::kQ8_0>;
+      return visit(TypeConstant<CacheType::kQ8_0>());
     case CacheType::kQ4_0:
-      break;
+      return visit(TypeConstant<CacheType::kQ4_0>());
   }
-  return PackKey<CacheType::kQ4_0>;
-}
-
-HWY_INLINE PackOne ValuePacker(CacheType type) {
-  switch (type) {
-    case CacheType::kF32:
-      return PackValue<CacheType::kF32>;
-    case CacheType::kF16:
-      return PackValue<CacheType::kF16>;
-    case CacheType::kBF16:
-      return PackValue<CacheType::kBF16>;
-    case CacheType::kQ8_0:
-      return PackValue<CacheType::kQ8_0>;
-    case CacheType::kQ4_0:
-      break;
-  }
-  return PackValue<CacheType::kQ4_0>;
 }
 
 void PackKeys(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* keys, size_t stride) {
-  const PackOne pack = KeyPacker(layout.key_type);
-  for (size_t t = 0; t < tokens; ++t) pack(layout, part, slot + t, keys + t * stride);
+  WithType(layout.key_type, [&](auto type) {
+    for (size_t t = 0; t < tokens; ++t) PackKey<decltype(type)::kType>(layout, part, slot + t, keys + t * stride);
+  });
   uint8_t* written = part + slot / kPageGroup;
   const size_t end = slot % kPageGroup + tokens;
   if (*written < end) *written = static_cast<uint8_t>(end);
@@ -129,8 +118,9 @@ void PackKeys(const PageLayout& layout, uint8_t* part, size_t slot, size_t token
 
 void PackValues(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* values,
                 size_t stride) {
-  const PackOne pack = ValuePacker(layout.value_type);
-  for (size_t t = 0; t < tokens; ++t) pack(layout, part, slot + t, values + t * stride);
+  WithType(layout.value_type, [&](auto type) {
+    for (size_t t = 0; t < tokens; ++t) PackValue<decltype(type)::kType>(layout, part, slot + t, values + t * stride);
+  });
 }
 
 }  // namespace

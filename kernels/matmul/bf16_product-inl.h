@@ -117,6 +117,7 @@ HWY_NOINLINE void AddPairs(const uint32_t* packed, const uint8_t* w, size_t pair
 template <class Weights, size_t kRows>
 HWY_NOINLINE void MultiplyFewPairs(const ProductArgs& args) {
   constexpr size_t kPiece = kRows > 4 ? 512 : 2048, kGroup = 16;
+  constexpr size_t kAheadBytes = kRows == 1 ? 1024 : 8192;  // as PrefetchAhead in bytes_product-inl.h
   const size_t tile_bytes = PairTileBytes<Weights>(args.k);
   HWY_ALIGN float sums[kGroup * kRows * kTile];
   HWY_ALIGN uint32_t packed[kRows * kPiece / 2];
@@ -128,7 +129,7 @@ HWY_NOINLINE void MultiplyFewPairs(const ProductArgs& args) {
       PackPairRows<kRows, kPiece>(args.x + begin, args.x_stride, args.rows, piece, packed);
       for (size_t t = 0; t < tiles; ++t) {
         const uint8_t* w = args.weights + (first + t) * tile_bytes + begin / 2 * kTile * 4;
-        AddPairs<Weights, kRows, kRows == 1 ? 1024 : 8192>(packed, w, Pairs(piece), sums + t * kRows * kTile);
+        AddPairs<Weights, kRows, kAheadBytes>(packed, w, Pairs(piece), sums + t * kRows * kTile);
       }
     }
     for (size_t t = 0; t < tiles; ++t) StoreSums(args, first + t, 0, args.rows, sums + t * kRows * kTile, kTile);
@@ -190,7 +191,7 @@ template <class Weights>
 void MultiplyPairs(const ProductArgs& args) {
   if (args.rows == 1) return MultiplyFewPairs<Weights, 1>(args);
   if (args.rows <= 4) return MultiplyFewPairs<Weights, 4>(args);
-  if (args.rows <= kFloatRows / 2) return MultiplyFewPairs < Weights, (kFloatRows > 8) ? 8 : 4 > (args);
+  if (args.rows <= 8) return MultiplyFewPairs<Weights, 8>(args);
   MultiplyManyPairs<Weights>(args);
 }
 

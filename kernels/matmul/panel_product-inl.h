@@ -16,8 +16,8 @@ constexpr size_t kBlockRows = 128;
 constexpr size_t kPanelK = 512;
 
 // The fewest rows that go by panels. Measured on Zen 4 with 512 rows: x86_avx2 (4 rows a pass) 3% faster for Q4_0, 8% for Q4_K,
-// 27% for Q5_K. x86_avx512_bf16 (16 rows a pass): 11% for Q5_K and 3% for Q6_K, but 7% slower for Q4_0, whose unpacking is three
-// instructions in a hundred.
+// 27% for Q5_K. x86_avx512_bf16 (16 rows a pass): 11% for Q5_K and 3% for Q6_K, but 7% slower for Q4_0, whose unpacking is a
+// dozen instructions beside two hundred.
 template <class Codec>
 constexpr size_t PanelRows() {
   constexpr bool kTwoFields = sizeof(Codec::kBig) > sizeof(Field);
