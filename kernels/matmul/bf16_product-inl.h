@@ -136,63 +136,39 @@ HWY_NOINLINE void MultiplyFewPairs(const ProductArgs& args) {
   }
 }
 
-// One tile's piece for all rows of a block: F16 weights are rounded once where more than one pass needs them. What the tile's
-// next piece begins with is asked for meanwhile.
-template <class Weights, size_t kPiece>
-HWY_INLINE void AddPiece(const uint32_t* packed, const uint8_t* w, size_t pairs, size_t count, float* sums) {
-  constexpr size_t kPieceBytes = kPiece / 2 * kTile * 4;
-  if (count <= kFloatRows) {
-    AddPairs<Weights, kFloatRows, kPieceBytes>(packed, w, pairs, sums);
-    return;
-  }
-  HWY_ALIGN uint32_t rounded[kPiece / 2 * kTile];
-  for (size_t i = 0; i < pairs * kTile; i += kLanes) {
-    __builtin_prefetch(w + kPieceBytes + 4 * i, 0, 2);
-    hn::Store(Weights::At(w + 4 * i), DU32(), rounded + i);
-  }
-  for (size_t r = 0; r < count; r += kFloatRows) {
-    AddPairs<PairsOfBF16, kFloatRows, 0>(packed + r * (kPiece / 2), reinterpret_cast<const uint8_t*>(rounded), pairs,
-                                         sums + r * kTile);
-  }
-}
-
-// A piece of K of all rows of a block is rounded once for a group of tiles.
+// F16 weights are rounded once where more than one pass needs them. What the tile's next piece begins with is asked for meanwhile.
 template <class Weights>
-HWY_NOINLINE void MultiplyManyPairs(const ProductArgs& args) {
-  constexpr size_t kPiece = 128, kGroup = 8;
-  const size_t tile_bytes = PairTileBytes<Weights>(args.k);
-  HWY_ALIGN float sums[kGroup * kStackRows * kTile];
-  HWY_ALIGN uint32_t packed[kStackRows * kPiece / 2];
-  for (size_t row = 0; row < args.rows; row += kStackRows) {
-    const size_t count = args.rows - row < kStackRows ? args.rows - row : kStackRows;
-    for (size_t first = args.tile_begin; first < args.tile_end; first += kGroup) {
-      const size_t tiles = args.tile_end - first < kGroup ? args.tile_end - first : kGroup;
-      memset(sums, 0, tiles * kStackRows * kTile * sizeof(float));
-      for (size_t begin = 0; begin < args.k; begin += kPiece) {
-        const size_t piece = args.k - begin < kPiece ? args.k - begin : kPiece;
-        for (size_t r = 0; r < count; r += kFloatRows) {
-          const size_t rows = count - r < kFloatRows ? count - r : kFloatRows;
-          PackPairRows<kFloatRows, kPiece>(args.x + (row + r) * args.x_stride + begin, args.x_stride, rows, piece,
-                                           packed + r * (kPiece / 2));
-        }
-        for (size_t t = 0; t < tiles; ++t) {
-          const uint8_t* w = args.weights + (first + t) * tile_bytes + begin / 2 * kTile * 4;
-          AddPiece<Weights, kPiece>(packed, w, Pairs(piece), count, sums + t * kStackRows * kTile);
-        }
-      }
-      for (size_t t = 0; t < tiles; ++t) {
-        StoreSums(args, first + t, row, count, sums + t * kStackRows * kTile, kTile);
-      }
+struct InPairs {
+  static constexpr size_t kPiece = 128, kBytes = 2;
+  using Word = uint32_t;
+  static constexpr size_t kWords = kPiece / 2;
+  static HWY_INLINE void Pack(const float* x, size_t stride, size_t rows, size_t k, uint32_t* out) {
+    PackPairRows<kFloatRows, kPiece>(x, stride, rows, k, out);
+  }
+  static HWY_INLINE void Add(const uint32_t* packed, size_t count, const uint8_t* w, size_t k, float* sums) {
+    constexpr size_t kPieceBytes = kPiece * kTile * kBytes;
+    if (count <= kFloatRows) {
+      AddPairs<Weights, kFloatRows, kPieceBytes>(packed, w, Pairs(k), sums);
+      return;
+    }
+    HWY_ALIGN uint32_t rounded[kWords * kTile];
+    for (size_t i = 0; i < Pairs(k) * kTile; i += kLanes) {
+      __builtin_prefetch(w + kPieceBytes + 4 * i, 0, 2);
+      hn::Store(Weights::At(w + 4 * i), DU32(), rounded + i);
+    }
+    for (size_t r = 0; r < count; r += kFloatRows) {
+      AddPairs<PairsOfBF16, kFloatRows, 0>(packed + r * kWords, reinterpret_cast<const uint8_t*>(rounded), Pairs(k),
+                                           sums + r * kTile);
     }
   }
-}
+};
 
 template <class Weights>
 void MultiplyPairs(const ProductArgs& args) {
   if (args.rows == 1) return MultiplyFewPairs<Weights, 1>(args);
   if (args.rows <= 4) return MultiplyFewPairs<Weights, 4>(args);
   if (args.rows <= 8) return MultiplyFewPairs<Weights, 8>(args);
-  MultiplyManyPairs<Weights>(args);
+  MultiplyInPieces<InPairs<Weights>>(args, PairTileBytes<Weights>(args.k));
 }
 
 template <class Weights>

@@ -143,15 +143,17 @@ void MultiplyFewRows(const ProductArgs& args, size_t tile_bytes) {
   for (; tile < args.tile_end; ++tile) tiles(tile, Index<1>());
 }
 
-// A piece of K of 64 rows is packed once for a group of tiles. Sums wait in memory between pieces and lose nothing there.
-template <class Load>
-void MultiplyFloats(const ProductArgs& args) {
-  constexpr size_t kPiece = 64, kGroup = 8;
-  const size_t tile_bytes = FloatTileBytes<Load>(args.k);
-  if (args.rows == 1) return MultiplyFewRows<Load, 1, kFloatTiles>(args, tile_bytes);
-  if (args.rows <= 4) return MultiplyFewRows<Load, 4, 1>(args, tile_bytes);
+// Many rows: a piece of K of kStackRows rows is packed once for a group of tiles. Sums wait in memory between pieces and lose
+// nothing there. An arithmetic has
+//   kPiece, kBytes                  k of a piece; bytes of a weight
+//   Word, kWords                    of packed activations, and how many of them a row's piece is
+//   Pack(x, stride, rows, k, out)   up to kFloatRows rows
+//   Add(packed, rows, w, k, sums)   one tile's piece for all rows; sums [rows][kTile]
+template <class Arithmetic>
+HWY_NOINLINE void MultiplyInPieces(const ProductArgs& args, size_t tile_bytes) {
+  constexpr size_t kPiece = Arithmetic::kPiece, kWords = Arithmetic::kWords, kGroup = 8;
   HWY_ALIGN float sums[kGroup * kStackRows * kTile];
-  HWY_ALIGN float packed[kStackRows * kPiece];
+  HWY_ALIGN typename Arithmetic::Word packed[kStackRows * kWords];
   for (size_t row = 0; row < args.rows; row += kStackRows) {
     const size_t count = args.rows - row < kStackRows ? args.rows - row : kStackRows;
     for (size_t first = args.tile_begin; first < args.tile_end; first += kGroup) {
@@ -161,14 +163,11 @@ void MultiplyFloats(const ProductArgs& args) {
         const size_t piece = args.k - begin < kPiece ? args.k - begin : kPiece;
         for (size_t r = 0; r < count; r += kFloatRows) {
           const size_t rows = count - r < kFloatRows ? count - r : kFloatRows;
-          PackRows(args.x + (row + r) * args.x_stride + begin, args.x_stride, rows, piece, packed + r * kPiece);
+          Arithmetic::Pack(args.x + (row + r) * args.x_stride + begin, args.x_stride, rows, piece, packed + r * kWords);
         }
         for (size_t t = 0; t < tiles; ++t) {
-          const uint8_t* w = args.weights + (first + t) * tile_bytes + begin * kTile * Load::kBytes;
-          for (size_t r = 0; r < count; r += kFloatRows) {
-            const size_t rows = count - r < kFloatRows ? count - r : kFloatRows;
-            AddPackedRows<Load>(packed + r * kPiece, rows, w, piece, sums + (t * kStackRows + r) * kTile);
-          }
+          const uint8_t* w = args.weights + (first + t) * tile_bytes + begin * kTile * Arithmetic::kBytes;
+          Arithmetic::Add(packed, count, w, piece, sums + t * kStackRows * kTile);
         }
       }
       for (size_t t = 0; t < tiles; ++t) {
@@ -176,6 +175,29 @@ void MultiplyFloats(const ProductArgs& args) {
       }
     }
   }
+}
+
+template <class Load>
+struct InFloats {
+  static constexpr size_t kPiece = 64, kBytes = Load::kBytes;
+  using Word = float;
+  static constexpr size_t kWords = kPiece;
+  static HWY_INLINE void Pack(const float* x, size_t stride, size_t rows, size_t k, float* out) {
+    PackRows(x, stride, rows, k, out);
+  }
+  static HWY_INLINE void Add(const float* packed, size_t count, const uint8_t* w, size_t k, float* sums) {
+    for (size_t r = 0; r < count; r += kFloatRows) {
+      AddPackedRows<Load>(packed + r * kWords, count - r < kFloatRows ? count - r : kFloatRows, w, k, sums + r * kTile);
+    }
+  }
+};
+
+template <class Load>
+void MultiplyFloats(const ProductArgs& args) {
+  const size_t tile_bytes = FloatTileBytes<Load>(args.k);
+  if (args.rows == 1) return MultiplyFewRows<Load, 1, kFloatTiles>(args, tile_bytes);
+  if (args.rows <= 4) return MultiplyFewRows<Load, 4, 1>(args, tile_bytes);
+  MultiplyInPieces<InFloats<Load>>(args, tile_bytes);
 }
 
 // Transposes in pieces that stay in the first-level cache.
