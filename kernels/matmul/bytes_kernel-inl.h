@@ -37,6 +37,7 @@ void MultiplyExact(const ProductArgs& args) {
   extern const ProductKernel kProduct_##stem;                               \
   const ProductKernel kProduct_##stem = {"a8_" #stem "_" MOONLIT_BYTE_TILE, \
                                          Activation::kA8,                   \
+                                         Arithmetic::kInt8,                 \
                                          kTile,                             \
                                          4,                                 \
                                          TileBytes<Codec>,                  \

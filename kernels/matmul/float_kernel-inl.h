@@ -27,6 +27,7 @@
   extern const ProductKernel kProduct_##stem;                                 \
   const ProductKernel kProduct_##stem = {"f32_" #stem "_" MOONLIT_FLOAT_TILE, \
                                          Activation::kF32,                    \
+                                         Arithmetic::kF32,                    \
                                          kTile,                               \
                                          1,                                   \
                                          FloatTileBytes<Load>,                \
@@ -44,6 +45,7 @@
   extern const ProductKernel kProduct_##stem;                          \
   const ProductKernel kProduct_##stem = {"bf16_" #stem "_16x16x2",     \
                                          Activation::kF32,             \
+                                         Arithmetic::kBF16,            \
                                          kTile,                        \
                                          2,                            \
                                          PairTileBytes<Weights>,       \

@@ -15,7 +15,7 @@
 //   sum = MulAdd(float(minus_sum[p]), w_min[p], sum)     for each part in turn, where there are minima
 //   acc = MulAdd(a_scale, sum, acc)
 // Formats whose activation is kF32 do acc = MulAdd(x, w, acc), k ascending; F16 and BF16, where the variant has bf16 dot products,
-// round both factors to bf16 and do acc = DotBF16Pairs(acc, x pair, w pair), pairs ascending (kernels named "bf16_...").
+// round both factors to bf16 and do acc = DotBF16Pairs(acc, x pair, w pair), pairs ascending (Arithmetic::kBF16).
 // MulAdd is a fused multiply-add where the variant has it (not on x86_ssse3, scalar: there a multiply, then an add).
 //
 // Kernels are pure: no threads, no allocation; any thread may call them on disjoint outputs.
@@ -31,6 +31,8 @@
 namespace moonlit {
 
 enum class Activation : uint8_t { kF32, kA8 };
+// Which numbers are multiplied with each other; every sum ends in f32. multiply_exact is kF32 always.
+enum class Arithmetic : uint8_t { kF32, kBF16, kInt8 };
 
 struct ProductArgs {
   size_t k;                // inner size
@@ -54,6 +56,7 @@ struct ProductArgs {
 struct ProductKernel {
   const char* name;       // formula for logs and benches, for example "a8_q4_0_6x16x4"
   Activation activation;  // what `multiply` reads; `multiply_exact` always reads x
+  Arithmetic arithmetic;  // of `multiply`
   uint32_t n_tile;        // outputs a tile
   uint32_t k_group;       // consecutive k that lie together for one output (4 for byte dots)
   size_t (*tile_bytes)(size_t k);

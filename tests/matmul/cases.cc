@@ -2,7 +2,6 @@
 #include "tests/matmul/cases.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "kernels/base/float16.h"
 #include "kernels/base/round.h"
@@ -21,7 +20,6 @@ std::vector<Variant> RunnableVariants() {
 
 bool IsFused(Variant variant) { return variant != Variant::x86_ssse3 && variant != Variant::scalar; }
 bool FlushesSubnormals(Variant variant) { return variant == Variant::arm_v7; }
-bool GoesByPairs(const ProductKernel& kernel) { return strncmp(kernel.name, "bf16", 4) == 0; }
 bool IsPlain(Format format) { return Traits(format).block_values == 1; }
 
 AlignedBytes::AlignedBytes(size_t bytes, uint8_t fill) : storage_(bytes + 64, fill) {

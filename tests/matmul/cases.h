@@ -21,8 +21,6 @@ bool IsFused(Variant variant);
 // NEON on ARMv7 takes numbers below the normal ones as zeros.
 bool FlushesSubnormals(Variant variant);
 bool IsPlain(Format format);
-// Whether `multiply` rounds both factors to bf16.
-bool GoesByPairs(const ProductKernel& kernel);
 
 // Memory for vector loads: begins at a multiple of 64.
 class AlignedBytes {

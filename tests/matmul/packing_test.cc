@@ -62,7 +62,9 @@ TEST_P(PackingTest, EveryByteOfATileIsWritten) {
 }
 
 TEST_P(PackingTest, TakesNoMoreThanTheFile) {
-  EXPECT_EQ(kernel().k_group, kernel().activation == Activation::kA8 ? 4u : GoesByPairs(kernel()) ? 2u : 1u);
+  EXPECT_EQ(kernel().k_group, kernel().arithmetic == Arithmetic::kInt8   ? 4u
+                              : kernel().arithmetic == Arithmetic::kBF16 ? 2u
+                                                                         : 1u);
   for (size_t k : Widths(format())) {
     const double file = static_cast<double>(RowBytes(format(), k) * kernel().n_tile);
     EXPECT_EQ(kernel().tile_bytes(k) % 64, 0u);

@@ -106,9 +106,8 @@ class ScalarPass {
   };
   Agreement Try(const std::set<size_t>& flipped) const {
     const ProductKernel& half = GetProductKernel(TestVariant(), Format::kF16);
-    reference::Rounding rounding = {.tie_margin = kTieMargin,
-                                    .flipped = flipped,
-                                    .halves_as_bf16 = std::string_view(half.name).starts_with("bf16")};
+    reference::Rounding rounding = {
+        .tie_margin = kTieMargin, .flipped = flipped, .halves_as_bf16 = half.arithmetic == Arithmetic::kBF16};
     const auto expected = reference::Forward(source_.metadata(), source_, tokens_, &rounding);
     EXPECT_TRUE(expected.ok()) << expected.status().ToString();
     EXPECT_EQ(logits_.size(), expected->size());

@@ -172,14 +172,19 @@ void Product::Multiply(ThreadPool& pool, const uint8_t* weights, const Tiling& t
   });
 }
 
-// A kernel's name begins with what it computes in (matmul.h).
 struct Limit {
   const char* name;
   double gops;
 };
 Limit ArithmeticLimit(const ProductKernel& kernel, const MachinePeaks& peaks) {
-  if (kernel.activation == Activation::kA8) return {"int8", peaks.int8_gops};
-  if (std::strncmp(kernel.name, "bf16", 4) == 0) return {"bf16", peaks.bf16_gflops};
+  switch (kernel.arithmetic) {
+    case Arithmetic::kInt8:
+      return {"int8", peaks.int8_gops};
+    case Arithmetic::kBF16:
+      return {"bf16", peaks.bf16_gflops};
+    case Arithmetic::kF32:
+      break;
+  }
   return {"f32", peaks.f32_gflops};
 }
 
