@@ -64,6 +64,13 @@ inline constexpr uint32_t kMaxHeadDim = 1024;
 // sizes above kMaxHeadDim) or the size overflows.
 bool FinishPageLayout(PageLayout* layout);
 
+// A sequence's slots from `begin` up to the next run's begin hold keys that were rotated to the position slot + shift. A
+// shift other than 0 comes from blocks dropped before them; only differences of positions matter to attention.
+struct SlotRun {
+  int64_t begin;
+  int64_t shift;
+};
+
 static inline size_t PagePartOffset(const PageLayout& layout, size_t layer, size_t head) {
   return (layer * layout.kv_heads + head) * layout.part_bytes;
 }

@@ -3,40 +3,56 @@
 //
 //   auto pool = PagePool::Create(plan->cache_groups(), pages);
 //   Sequence sequence(pool.get());
-//   MOONLIT_RETURN_IF_ERROR(sequence.Reserve(sequence.length() + n));  // pages for n more, or kExhausted
+//   size_t known = sequence.TakePrefix(prompt.first(prompt.size() - 1));  // blocks that the pool still has
+//   MOONLIT_RETURN_IF_ERROR(sequence.Reserve(sequence.length() + n));     // pages for n more, or kExhausted
 //   ... a step writes the slots ...
-//   sequence.Commit(n);                                                  // or leave it: a failed step changes nothing
+//   sequence.Commit(tokens);                                              // or leave it: a failed step changes nothing
 //
-// Pages are reference counted; a full page is immutable and may be shared (fork), a partly filled one is copied before
-// it is written. A page starts zeroed. Not thread safe: the engine serialises.
+// Pages are reference counted; a full page is immutable and may be shared (fork, equal beginnings of texts), a partly
+// filled one is copied before it is written. A page starts zeroed. Not thread safe: the engine serialises.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "kernels/attention/page_layout.h"
 #include "runtime/base/status.h"
+#include "runtime/cache/prefix_index.h"
 #include "runtime/tensor/buffer.h"
 
 namespace moonlit {
+
+struct PagePoolOptions {
+  bool share_prefixes = true;                // keep full blocks of ended sequences while nobody needs their pages
+  uint64_t prefix_hash_mask = ~uint64_t{0};  // tests make hashes collide
+};
 
 class PagePool {
  public:
   // A sequence may waste part of a page, so n sessions of n_ctx tokens need n * ceil(n_ctx / page_tokens) pages.
   // Errors: kInvalidArgument (no pages), kOutOfMemory.
-  static Result<std::unique_ptr<PagePool>> Create(const std::vector<PageLayout>& groups, size_t pages_per_group);
+  static Result<std::unique_ptr<PagePool>> Create(const std::vector<PageLayout>& groups, size_t pages_per_group,
+                                                  const PagePoolOptions& options = {});
   ~PagePool();
 
   size_t groups() const { return groups_.size(); }
   const PageLayout& layout(size_t group) const { return groups_[group].layout; }
-  size_t free_pages(size_t group) const { return groups_[group].free.size(); }
   size_t total_pages(size_t group) const { return groups_[group].references.size(); }
+  size_t free_pages(size_t group) const { return groups_[group].free.size(); }
+  // Pages that only the prefix index holds: they become free when others run out.
+  size_t cached_pages(size_t group) const { return groups_[group].cached; }
+  // Tokens of a block: the least common multiple of the groups' pages.
+  size_t block_tokens() const { return block_tokens_; }
+  PrefixIndex* prefixes() { return prefixes_.get(); }  // null without share_prefixes
 
-  // A zeroed page with one reference; kExhausted names the group, its size and what to do.
+  // A zeroed page with one reference; kExhausted names the group, its size and what to do. Takes free pages only.
   Result<uint32_t> Allocate(size_t group);
+  // Evicts until every group g has wanted[g] free pages; kExhausted, and nothing is evicted, when that can't be.
+  Status MakeRoom(std::span<const size_t> wanted);
   void Share(size_t group, uint32_t page);    // one more reference
   void Release(size_t group, uint32_t page);  // one fewer; the last one frees it
   uint32_t references(size_t group, uint32_t page) const { return groups_[group].references[page]; }
@@ -44,45 +60,107 @@ class PagePool {
     return groups_[group].memory.data() + size_t{page} * groups_[group].layout.page_bytes;
   }
 
+  // References of the index's own, one for each block that the page is part of: two blocks that part in their second
+  // page share the first.
+  void ShareWithIndex(size_t group, uint32_t page);
+  void ReleaseFromIndex(size_t group, uint32_t page);
+  uint32_t index_references(size_t group, uint32_t page) const { return groups_[group].indexed[page]; }
+
  private:
   struct Group {
     PageLayout layout;
     Buffer memory;
     std::vector<uint32_t> free;
     std::vector<uint32_t> references;
-    std::vector<bool> dirty;  // must be zeroed before it is handed out
+    std::vector<uint32_t> indexed;  // how many of the references are the index's
+    std::vector<bool> dirty;        // must be zeroed before it is handed out
+    size_t cached = 0;
   };
   PagePool() = default;
+  void Count(size_t group, uint32_t page, int references, int of_index);
   std::vector<Group> groups_;
+  size_t block_tokens_ = 1;
+  std::unique_ptr<PrefixIndex> prefixes_;
+};
+
+// What a sequence is beside the bytes of its pages.
+struct SequenceShape {
+  std::vector<int32_t> tokens;  // one a slot; kNoToken where the content is no token's
+  std::vector<SlotRun> runs;    // at least one; the first begins at 0, begins ascend and lie below the length
+  std::vector<std::vector<bool>> present;  // [groups][pages]; false: a hole
 };
 
 // One sequence's tables: slot s of group g lies in page table[g][s / page_tokens].
 class Sequence {
  public:
-  explicit Sequence(PagePool* pool);  // pool outlives it
+  static constexpr int32_t kNoToken = -1;
+
+  // `pool` outlives it. `state`: see PrefixIndex::Root; blocks are shared only between sequences of equal states.
+  explicit Sequence(PagePool* pool, std::string_view state = {});
   Sequence(Sequence&& other) noexcept;
   Sequence& operator=(Sequence&& other) noexcept;
   ~Sequence();
 
   int64_t length() const { return length_; }
-  // Makes the slots from length() up to `length` writable: allocates pages, and copies a shared last page. All or
-  // nothing: on kExhausted nothing has changed. What is reserved stays so until Truncate.
+  std::span<const int32_t> tokens() const { return tokens_; }  // [length]
+  // Takes the longest run of blocks that hold the text so far and go on with `tokens`, and returns how many tokens they
+  // are, a multiple of block_tokens(). Only at the end of a block; otherwise, or when a block was dropped, 0.
+  size_t TakePrefix(std::span<const int32_t> tokens);
+  // Makes the slots from length() up to `length` writable: allocates pages, evicting cached ones, and copies a shared
+  // last page. All or nothing: on kExhausted nothing has changed. What is reserved stays so until Truncate.
   Status Reserve(int64_t length);
-  void Commit(int64_t tokens) { length_ += tokens; }  // REQUIRES: they are reserved
+  // The reserved slots after length() are written. Blocks that are now full become known to the prefix index; where it
+  // has the same block already, the sequence takes that one's pages. REQUIRES: as many slots are reserved.
+  void Commit(std::span<const int32_t> tokens);
+  void Commit(int64_t slots);  // of something else than tokens: such blocks are never shared by content
   // Drops tokens from the end; pages that are no longer needed, reserved ones too, are released. What lies in a kept
   // page behind `length` stays there unread. REQUIRES: 0 <= length <= length().
   void Truncate(int64_t length);
+  // Drops slots [first, last) and moves what follows down, without touching a key: see runs(). The rest of the text is
+  // then no longer what a prefill of its tokens would give. REQUIRES: multiples of block_tokens(), first <= last <=
+  // length().
+  void Drop(int64_t first, int64_t last);
+  // Releases the group's pages that lie wholly below `slot` and leaves holes (null in pages()), for layers that look
+  // back no further. They stay holes: a later Truncate must leave enough above them. REQUIRES: slot <= length().
+  void Forget(size_t group, int64_t slot);
   // A copy that shares every page. Copies of the last, partly filled page happen when one of them writes.
   Sequence Fork() const;
   // For StepSpan::pages: [groups] -> page pointers. Valid until the next call that changes the sequence.
   std::span<uint8_t* const* const> pages() const { return views_; }
+  // For StepSpan::runs: at least one. New slots belong to the last.
+  std::span<const SlotRun> runs() const { return runs_; }
+  // Page number in the pool, kHole for a hole. REQUIRES: index < page_count(group).
+  static constexpr uint32_t kHole = UINT32_MAX;
+  uint32_t page(size_t group, size_t index) const { return table_[group][index]; }
+  size_t page_count(size_t group) const { return PagesFor(group, length_); }
+  PagePool* pool() const { return pool_; }
+
+  // A sequence of this shape with zeroed pages, to be filled through pages(); it shares no block by content until it is
+  // truncated to 0. kExhausted. REQUIRES: the shape is as SequenceShape says.
+  static Result<Sequence> Make(PagePool* pool, SequenceShape shape, std::string_view state = {});
 
  private:
   size_t PagesFor(size_t group, int64_t length) const;
   bool MustCopyLast(size_t group) const;
+  size_t Wanted(size_t group, int64_t length, bool index_gives_way) const;
+  Status MakeRoomFor(int64_t length);
+  void CopyLast(size_t group);
+  Status AddPage(size_t group);
   void RefreshViews();
+  std::vector<uint32_t> BlockPages(size_t block) const;
+  void ReplaceBlock(size_t block, std::span<const uint32_t> pages);
+  void ShareFullBlocks();
+  void StandOn(PrefixIndex::Block block, size_t blocks);
+  void CutChain(size_t blocks);
+
   PagePool* pool_;
   int64_t length_ = 0;
+  std::vector<int32_t> tokens_;
+  std::vector<SlotRun> runs_{{0, 0}};
+  int64_t pure_ = INT64_MAX;  // slots below it depend on the tokens up to them alone
+  PrefixIndex::Block block_ =
+      PrefixIndex::kNone;                        // pinned: the last of the sequence's blocks in the index, or the root
+  size_t blocks_ = 0;                            // how many they are
   std::vector<std::vector<uint32_t>> table_;     // [groups][pages]
   std::vector<std::vector<uint8_t*>> pointers_;  // [groups][pages]
   std::vector<uint8_t* const*> views_;           // [groups]

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
+#include <numeric>
 
 #include "kernels/base/check.h"
 #include "runtime/cache/cache.h"
 
 namespace moonlit {
+namespace {
+
+constexpr size_t kMostBlockTokens = size_t{1} << 24;
+
+}  // namespace
 
 PagePool::~PagePool() = default;
 
-Result<std::unique_ptr<PagePool>> PagePool::Create(const std::vector<PageLayout>& groups, size_t pages_per_group) {
+Result<std::unique_ptr<PagePool>> PagePool::Create(const std::vector<PageLayout>& groups, size_t pages_per_group,
+                                                   const PagePoolOptions& options) {
   if (pages_per_group == 0 || pages_per_group >= UINT32_MAX) {
     return Errorf(Code::kInvalidArgument, "cache: %zu pages per group; expected 1 to %u", pages_per_group,
                   UINT32_MAX - 1);
@@ -21,13 +28,19 @@ Result<std::unique_ptr<PagePool>> PagePool::Create(const std::vector<PageLayout>
                     "cache: %zu pages of %zu bytes are more than this machine can address; ask for a smaller context",
                     pages_per_group, layout.page_bytes);
     }
-    Group group{layout, {}, {}, {}, {}};
+    Group group{layout, {}, {}, {}, {}, {}};
     MOONLIT_ASSIGN_OR_RETURN(group.memory, Buffer::Allocate(layout.page_bytes * pages_per_group, "the KV cache"));
     group.references.resize(pages_per_group);
     group.dirty.resize(pages_per_group);
+    group.indexed.resize(pages_per_group);
     group.free.reserve(pages_per_group);
     for (size_t page = pages_per_group; page > 0; --page) group.free.push_back(static_cast<uint32_t>(page - 1));
     pool->groups_.push_back(std::move(group));
+    pool->block_tokens_ = std::lcm(pool->block_tokens_, size_t{layout.page_tokens});
+    MOONLIT_CHECK(pool->block_tokens_ <= kMostBlockTokens);
+  }
+  if (options.share_prefixes) {
+    pool->prefixes_ = std::make_unique<PrefixIndex>(pool.get(), pool->block_tokens_, options.prefix_hash_mask);
   }
   return pool;
 }
@@ -49,15 +62,35 @@ Result<uint32_t> PagePool::Allocate(size_t g) {
   return page;
 }
 
-void PagePool::Share(size_t group, uint32_t page) {
-  MOONLIT_CHECK(groups_[group].references[page] > 0);
-  ++groups_[group].references[page];
+Status PagePool::MakeRoom(std::span<const size_t> wanted) {
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (wanted[g] <= free_pages(g) + cached_pages(g)) continue;
+    return Errorf(Code::kExhausted,
+                  "cache: %zu more pages of group %zu are needed, %zu of %zu are free; end a session, shorten its text "
+                  "or load with a larger context",
+                  wanted[g], g, free_pages(g) + cached_pages(g), total_pages(g));
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    while (wanted[g] > free_pages(g)) MOONLIT_CHECK(prefixes_->EvictOne());
+  }
+  return Status();
 }
 
-void PagePool::Release(size_t g, uint32_t page) {
+void PagePool::Count(size_t g, uint32_t page, int references, int of_index) {
   Group& group = groups_[g];
+  const auto cached = [&] { return group.references[page] > 0 && group.references[page] == group.indexed[page]; };
   MOONLIT_CHECK(group.references[page] > 0);
-  if (--group.references[page] == 0) group.free.push_back(page);
+  if (cached()) --group.cached;
+  group.references[page] += static_cast<uint32_t>(references);
+  group.indexed[page] += static_cast<uint32_t>(of_index);
+  MOONLIT_CHECK(group.indexed[page] <= group.references[page]);
+  if (cached()) ++group.cached;
+  if (group.references[page] == 0) group.free.push_back(page);
 }
+
+void PagePool::Share(size_t group, uint32_t page) { Count(group, page, 1, 0); }
+void PagePool::Release(size_t group, uint32_t page) { Count(group, page, -1, 0); }
+void PagePool::ShareWithIndex(size_t group, uint32_t page) { Count(group, page, 1, 1); }
+void PagePool::ReleaseFromIndex(size_t group, uint32_t page) { Count(group, page, -1, -1); }
 
 }  // namespace moonlit

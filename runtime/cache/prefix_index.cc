@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cache/prefix_index.h"
+
+#include <algorithm>
+
+#include "kernels/base/check.h"
+#include "runtime/base/checksum.h"
+#include "runtime/cache/cache.h"
+
+namespace moonlit {
+
+PrefixIndex::Block PrefixIndex::NewEntry() {
+  if (unused_.empty()) {
+    blocks_.emplace_back();
+    return static_cast<Block>(blocks_.size() - 1);
+  }
+  const Block block = unused_.back();
+  unused_.pop_back();
+  blocks_[block] = Entry();
+  return block;
+}
+
+PrefixIndex::Block PrefixIndex::Root(std::string_view state) {
+  const auto [found, added] = roots_.try_emplace(std::string(state), kNone);
+  if (added) {
+    found->second = NewEntry();
+    blocks_[found->second].hash = ChecksumOf(state.data(), state.size()) & hash_mask_;
+  }
+  return found->second;
+}
+
+uint64_t PrefixIndex::HashOf(Block parent, std::span<const int32_t> tokens) const {
+  return ChecksumOf(tokens.data(), tokens.size_bytes(), blocks_[parent].hash) & hash_mask_;
+}
+
+PrefixIndex::Block PrefixIndex::Find(Block parent, std::span<const int32_t> tokens) const {
+  MOONLIT_CHECK(tokens.size() == block_tokens_);
+  const auto [begin, end] = by_hash_.equal_range(HashOf(parent, tokens));
+  for (auto at = begin; at != end; ++at) {
+    const Entry& entry = blocks_[at->second];
+    if (entry.parent == parent && std::equal(tokens.begin(), tokens.end(), entry.tokens.begin())) return at->second;
+  }
+  return kNone;
+}
+
+PrefixIndex::Block PrefixIndex::Insert(Block parent, std::span<const int32_t> tokens, std::span<const uint32_t> pages) {
+  MOONLIT_CHECK(tokens.size() == block_tokens_);
+  const uint64_t hash = HashOf(parent, tokens);
+  const Block block = NewEntry();
+  Entry& entry = blocks_[block];
+  entry.parent = parent;
+  entry.hash = hash;
+  entry.used = ++clock_;
+  entry.tokens.assign(tokens.begin(), tokens.end());
+  entry.pages.assign(pages.begin(), pages.end());
+  by_hash_.emplace(hash, block);
+  Leave(parent);
+  ++blocks_[parent].children;
+  EnterIfEvictable(block);
+  size_t next = 0;
+  for (size_t g = 0; g < pool_->groups(); ++g) {
+    for (size_t i = 0; i < block_tokens_ / pool_->layout(g).page_tokens; ++i) pool_->ShareWithIndex(g, pages[next++]);
+  }
+  MOONLIT_CHECK(next == pages.size());
+  return block;
+}
+
+void PrefixIndex::Pin(Block block) {
+  Leave(block);
+  ++blocks_[block].pins;
+}
+
+void PrefixIndex::Unpin(Block block) {
+  MOONLIT_CHECK(blocks_[block].pins > 0);
+  --blocks_[block].pins;
+  EnterIfEvictable(block);
+}
+
+void PrefixIndex::Touch(Block block) {
+  ++clock_;
+  for (; block != kNone; block = blocks_[block].parent) {
+    Leave(block);
+    blocks_[block].used = clock_;
+    EnterIfEvictable(block);
+  }
+}
+
+bool PrefixIndex::EvictOne() {
+  if (evictable_.empty()) return false;
+  const Block block = evictable_.begin()->second;
+  Leave(block);
+  Entry& entry = blocks_[block];
+  size_t next = 0;
+  for (size_t g = 0; g < pool_->groups(); ++g) {
+    for (size_t i = 0; i < block_tokens_ / pool_->layout(g).page_tokens; ++i) {
+      pool_->ReleaseFromIndex(g, entry.pages[next++]);
+    }
+  }
+  const auto [begin, end] = by_hash_.equal_range(entry.hash);
+  by_hash_.erase(std::find_if(begin, end, [&](const auto& at) { return at.second == block; }));
+  const Block parent = entry.parent;
+  --blocks_[parent].children;
+  EnterIfEvictable(parent);
+  entry = Entry();
+  unused_.push_back(block);
+  return true;
+}
+
+}  // namespace moonlit

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which blocks of the cache hold which beginnings of texts: a tree of blocks below one root for each state of the model.
+//
+// A block is block_tokens() consecutive slots, in every cache group. Its content is decided by the model's state and by
+// all tokens from the beginning to the block's end, so a block is found by its parent (the block before it, or the root)
+// and its own tokens. The key in the table is a hash chain, hash(block) = XXH64(tokens, seed hash(parent)),
+// hash(root) = XXH64(state); what a hash finds counts only if parent and tokens are equal.
+//
+// The index holds a reference to every page it names. A block that some sequence stands on is pinned, and so are the
+// blocks before it; of the others the least recently used go first, children before their parents.
+// Not thread safe: it is part of its pool.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace moonlit {
+
+class PagePool;
+
+class PrefixIndex {
+ public:
+  using Block = uint32_t;
+  static constexpr Block kNone = UINT32_MAX;
+
+  // hash_mask: tests make hashes collide.
+  PrefixIndex(PagePool* pool, size_t block_tokens, uint64_t hash_mask)
+      : pool_(pool), block_tokens_(block_tokens), hash_mask_(hash_mask) {}
+
+  size_t block_tokens() const { return block_tokens_; }
+  size_t size() const { return by_hash_.size(); }  // blocks, without roots
+
+  // The root of a state: bytes that differ whenever equal tokens would give other keys or values (adapter, rotation).
+  Block Root(std::string_view state);
+  // tokens: [block_tokens]. kNone when there is no such block.
+  Block Find(Block parent, std::span<const int32_t> tokens) const;
+  // REQUIRES: Find would say kNone; pages (those of group 0, then of group 1, ...) are in nobody's block yet.
+  Block Insert(Block parent, std::span<const int32_t> tokens, std::span<const uint32_t> pages);
+  std::span<const uint32_t> pages(Block block) const { return blocks_[block].pages; }
+  Block parent(Block block) const { return blocks_[block].parent; }
+
+  // A pinned block stays, with all before it. Pins are counted.
+  void Pin(Block block);
+  void Unpin(Block block);
+  // The block and all before it were in use until now.
+  void Touch(Block block);
+  // Forgets one block; false when all that are left are pinned. Its pages are free unless somebody else holds them.
+  bool EvictOne();
+
+ private:
+  struct Entry {
+    Block parent = kNone;  // of a root: kNone
+    uint32_t children = 0;
+    uint32_t pins = 0;
+    uint64_t hash = 0;
+    uint64_t used = 0;            // clock_ when last touched
+    std::vector<int32_t> tokens;  // of a root: empty
+    std::vector<uint32_t> pages;
+  };
+  bool Evictable(Block block) const {
+    const Entry& entry = blocks_[block];
+    return entry.parent != kNone && entry.children == 0 && entry.pins == 0;
+  }
+  uint64_t HashOf(Block parent, std::span<const int32_t> tokens) const;
+  Block NewEntry();
+  void Leave(Block block) { evictable_.erase({blocks_[block].used, block}); }
+  void EnterIfEvictable(Block block) {
+    if (Evictable(block)) evictable_.insert({blocks_[block].used, block});
+  }
+
+  PagePool* pool_;
+  size_t block_tokens_;
+  uint64_t hash_mask_;
+  uint64_t clock_ = 0;
+  std::vector<Entry> blocks_;
+  std::vector<Block> unused_;  // entries to be taken again
+  std::unordered_multimap<uint64_t, Block> by_hash_;
+  std::unordered_map<std::string, Block> roots_;
+  std::set<std::pair<uint64_t, Block>> evictable_;  // by time of use
+};
+
+}  // namespace moonlit

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/cache/session_file.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/base/check.h"
+
+namespace moonlit {
+namespace {
+
+constexpr char kMagic[8] = {'M', 'O', 'O', 'N', 'S', 'E', 'S', 'S'};
+constexpr uint32_t kVersion = 1;
+constexpr size_t kFixedBytes = 32;  // magic to file bytes
+constexpr size_t kSumBytes = sizeof(uint64_t);
+constexpr int64_t kLargestShift = int64_t{1} << 40;  // positions stay far from overflow, and exact in double
+
+class HeadWriter {
+ public:
+  template <typename Number>
+  void Put(Number value) {
+    PutBytes(&value, sizeof(value));
+  }
+  void PutBytes(const void* bytes, size_t size) { head_.append(static_cast<const char*>(bytes), size); }
+  void PutText(const std::string& text) {
+    Put(static_cast<uint32_t>(text.size()));
+    head_ += text;
+  }
+  std::string& bytes() { return head_; }
+
+ private:
+  std::string head_;
+};
+
+// Takes values from the front; what is not there any more is a Status.
+class HeadParser {
+ public:
+  HeadParser(std::string_view bytes, const std::string& name) : bytes_(bytes), name_(name) {}
+  template <typename Number>
+  Status Take(Number* value) {
+    return TakeBytes(value, sizeof(*value));
+  }
+  Status TakeBytes(void* out, size_t size) {
+    if (size > bytes_.size()) return Broken("its head ends too early");
+    if (size > 0) std::memcpy(out, bytes_.data(), size);
+    bytes_.remove_prefix(size);
+    return Status();
+  }
+  Status TakeText(std::string* text) {
+    uint32_t size = 0;
+    MOONLIT_RETURN_IF_ERROR(Take(&size));
+    if (size > bytes_.size()) return Broken("its head ends too early");
+    text->assign(bytes_.data(), size);
+    bytes_.remove_prefix(size);
+    return Status();
+  }
+  // A number of things of `each` bytes that follow.
+  Status TakeCount(uint64_t count, size_t each) const {
+    return count <= bytes_.size() / each ? Status() : Broken("its head ends too early");
+  }
+  bool empty() const { return bytes_.empty(); }
+  Status Broken(const char* what) const {
+    return Errorf(Code::kCorrupt, "session file %s: %s; delete it and save the session again", name_.c_str(), what);
+  }
+  Status Differs(const std::string& what, const std::string& expected, const std::string& found,
+                 const char* advice) const {
+    return Errorf(Code::kUnsupported, "session file %s: expected %s %s, found %s; %s", name_.c_str(), what.c_str(),
+                  expected.c_str(), found.c_str(), advice);
+  }
+
+ private:
+  std::string_view bytes_;
+  const std::string& name_;
+};
+
+// A page layout as the file has it.
+struct StoredLayout {
+  uint32_t page_tokens, layers, kv_heads, key_dim, value_dim, key_type, value_type;
+};
+StoredLayout Stored(const PageLayout& layout) {
+  return {layout.page_tokens,
+          layout.layers,
+          layout.kv_heads,
+          layout.key_dim,
+          layout.value_dim,
+          static_cast<uint32_t>(layout.key_type),
+          static_cast<uint32_t>(layout.value_type)};
+}
+std::string Text(const StoredLayout& l) {
+  const auto type = [](uint32_t number) {
+    return number < std::size(kAllCacheTypes) ? CacheTypeName(static_cast<CacheType>(number)) : "an unknown type";
+  };
+  return std::string(type(l.key_type)) + "/" + type(l.value_type) + ", pages of " + std::to_string(l.page_tokens) +
+         " tokens, " + std::to_string(l.layers) + " layers of " + std::to_string(l.kv_heads) + " heads of " +
+         std::to_string(l.key_dim) + "/" + std::to_string(l.value_dim);
+}
+
+// The parts of the head after the fixed bytes, each against what is expected.
+class HeadReader {
+ public:
+  HeadReader(std::string_view bytes, const std::string& name, const SessionFacts& facts, const RestoreOptions& options,
+             const PagePool& pool)
+      : parser_(bytes, name), facts_(facts), options_(options), pool_(pool) {}
+
+  Result<SequenceShape> Read() {
+    MOONLIT_RETURN_IF_ERROR(ReadFacts());
+    MOONLIT_RETURN_IF_ERROR(ReadLayouts());
+    MOONLIT_RETURN_IF_ERROR(ReadTokens());
+    MOONLIT_RETURN_IF_ERROR(ReadRuns());
+    for (size_t g = 0; g < pool_.groups(); ++g) MOONLIT_RETURN_IF_ERROR(ReadPresence(g));
+    if (!parser_.empty()) return parser_.Broken("its head has bytes that belong to nothing");
+    return std::move(shape_);
+  }
+
+ private:
+  Status ReadFacts() {
+    std::string variant, model;
+    MOONLIT_RETURN_IF_ERROR(parser_.TakeText(&variant));
+    MOONLIT_RETURN_IF_ERROR(parser_.TakeText(&model));
+    if (model != facts_.model) {
+      return parser_.Differs("the model", facts_.model, model, "load the model that the session was saved with");
+    }
+    if (variant == facts_.variant || options_.any_variant) return Status();
+    return parser_.Differs(
+        "the kernel variant", facts_.variant, variant,
+        "its text would go on with other bits: set MOONLIT_VARIANT to that variant, or allow another "
+        "one");
+  }
+
+  Status ReadLayouts() {
+    uint32_t groups = 0;
+    MOONLIT_RETURN_IF_ERROR(parser_.Take(&groups));
+    if (groups != pool_.groups()) {
+      return parser_.Differs("cache groups", std::to_string(pool_.groups()), std::to_string(groups),
+                             "load the model that the session was saved with");
+    }
+    for (size_t g = 0; g < groups; ++g) {
+      StoredLayout found{};
+      uint64_t page_bytes = 0;
+      MOONLIT_RETURN_IF_ERROR(parser_.Take(&found));
+      MOONLIT_RETURN_IF_ERROR(parser_.Take(&page_bytes));
+      const StoredLayout expected = Stored(pool_.layout(g));
+      if (std::memcmp(&found, &expected, sizeof(found)) != 0 || page_bytes != pool_.layout(g).page_bytes) {
+        return parser_.Differs("a cache of", Text(expected), Text(found),
+                               "load the model with the cache types and page size that the session was saved with");
+      }
+    }
+    return Status();
+  }
+
+  Status ReadTokens() {
+    uint64_t count = 0;
+    MOONLIT_RETURN_IF_ERROR(parser_.Take(&count));
+    MOONLIT_RETURN_IF_ERROR(parser_.TakeCount(count, sizeof(int32_t)));
+    if (count > facts_.n_ctx) {
+      return Errorf(Code::kExhausted,
+                    "the session file holds %" PRIu64 " tokens, %zu are allowed; load the model with a larger n_ctx",
+                    count, facts_.n_ctx);
+    }
+    shape_.tokens.resize(static_cast<size_t>(count));
+    MOONLIT_RETURN_IF_ERROR(parser_.TakeBytes(shape_.tokens.data(), shape_.tokens.size() * sizeof(int32_t)));
+    for (int32_t id : shape_.tokens) {
+      if (id == Sequence::kNoToken || (id >= 0 && static_cast<size_t>(id) < facts_.vocab)) continue;
+      return parser_.Broken("a token is outside the model's vocabulary");
+    }
+    return Status();
+  }
+
+  Status ReadRuns() {
+    uint32_t count = 0;
+    MOONLIT_RETURN_IF_ERROR(parser_.Take(&count));
+    MOONLIT_RETURN_IF_ERROR(parser_.TakeCount(count, sizeof(SlotRun)));
+    const auto block = static_cast<int64_t>(pool_.block_tokens());
+    const auto length = static_cast<int64_t>(shape_.tokens.size());
+    for (uint32_t i = 0; i < count; ++i) {
+      SlotRun run{};
+      MOONLIT_RETURN_IF_ERROR(parser_.Take(&run.begin));
+      MOONLIT_RETURN_IF_ERROR(parser_.Take(&run.shift));
+      const bool follows =
+          i == 0 ? run.begin == 0 && run.shift >= 0 && (length > 0 || run.shift == 0)
+                 : run.begin > shape_.runs.back().begin && run.begin < length && run.shift > shape_.runs.back().shift;
+      if (!follows || run.begin % block != 0 || run.shift % block != 0 || run.shift > kLargestShift) {
+        return parser_.Broken("its runs of blocks are no runs");
+      }
+      shape_.runs.push_back(run);
+    }
+    return count > 0 ? Status() : parser_.Broken("it has no run of blocks");
+  }
+
+  Status ReadPresence(size_t g) {
+    uint64_t count = 0;
+    MOONLIT_RETURN_IF_ERROR(parser_.Take(&count));
+    MOONLIT_RETURN_IF_ERROR(parser_.TakeCount(count, 1));
+    const uint64_t tokens = pool_.layout(g).page_tokens;
+    if (count != (shape_.tokens.size() + tokens - 1) / tokens) {
+      return parser_.Broken("its pages are not as many as its tokens need");
+    }
+    std::vector<bool> present(static_cast<size_t>(count));
+    for (size_t i = 0; i < present.size(); ++i) {
+      uint8_t value = 0;
+      MOONLIT_RETURN_IF_ERROR(parser_.Take(&value));
+      if (value > 1 || (i > 0 && value < present[i - 1])) return parser_.Broken("its holes are no holes");
+      present[i] = value == 1;
+    }
+    if (!present.empty() && !present.back()) return parser_.Broken("it has no last page");
+    if (!present.empty() && !present.front() && !options_.holes) {
+      return parser_.Broken("pages are missing that the model looks back to");
+    }
+    shape_.present.push_back(std::move(present));
+    return Status();
+  }
+
+  HeadParser parser_;
+  const SessionFacts& facts_;
+  const RestoreOptions& options_;
+  const PagePool& pool_;
+  SequenceShape shape_;
+};
+
+// With room for the two sizes, which are known at the end.
+std::string MakeHead(const Sequence& sequence, const SessionFacts& facts) {
+  const PagePool& pool = *sequence.pool();
+  HeadWriter head;
+  head.PutBytes(kMagic, sizeof(kMagic));
+  head.Put(kVersion);
+  head.Put(uint32_t{0});
+  head.Put(uint64_t{0});
+  head.Put(uint64_t{0});
+  head.PutText(facts.variant);
+  head.PutText(facts.model);
+  head.Put(static_cast<uint32_t>(pool.groups()));
+  for (size_t g = 0; g < pool.groups(); ++g) {
+    head.Put(Stored(pool.layout(g)));
+    head.Put(uint64_t{pool.layout(g).page_bytes});
+  }
+  head.Put(uint64_t{sequence.tokens().size()});
+  head.PutBytes(sequence.tokens().data(), sequence.tokens().size_bytes());
+  head.Put(static_cast<uint32_t>(sequence.runs().size()));
+  for (const SlotRun& run : sequence.runs()) {
+    head.Put(run.begin);
+    head.Put(run.shift);
+  }
+  uint64_t data_bytes = 0;
+  for (size_t g = 0; g < pool.groups(); ++g) {
+    head.Put(uint64_t{sequence.page_count(g)});
+    for (size_t i = 0; i < sequence.page_count(g); ++i) {
+      const bool present = sequence.page(g, i) != Sequence::kHole;
+      head.Put(static_cast<uint8_t>(present ? 1 : 0));
+      data_bytes += present ? pool.layout(g).page_bytes : 0;
+    }
+  }
+  const uint64_t head_bytes = head.bytes().size() + kSumBytes;
+  const uint64_t file_bytes = head_bytes + data_bytes + kSumBytes;
+  std::memcpy(head.bytes().data() + 16, &head_bytes, sizeof(head_bytes));
+  std::memcpy(head.bytes().data() + 24, &file_bytes, sizeof(file_bytes));
+  head.Put(ChecksumOf(head.bytes().data(), head.bytes().size()));
+  return std::move(head.bytes());
+}
+
+Status CheckFixed(const ByteSource& source, const char* fixed, uint64_t* head_bytes) {
+  const char* name = source.name.c_str();
+  if (std::memcmp(fixed, kMagic, sizeof(kMagic)) != 0) {
+    return Errorf(Code::kCorrupt, "%s: expected a session file, found something else", name);
+  }
+  uint32_t version = 0;
+  std::memcpy(&version, fixed + 8, sizeof(version));
+  if (version != kVersion) {
+    return Errorf(Code::kUnsupported, "session file %s: expected version %u, found %u; save the session again", name,
+                  kVersion, version);
+  }
+  uint64_t file_bytes = 0;
+  std::memcpy(head_bytes, fixed + 16, sizeof(*head_bytes));
+  std::memcpy(&file_bytes, fixed + 24, sizeof(file_bytes));
+  if (file_bytes != source.size) {
+    return Errorf(Code::kCorrupt,
+                  "session file %s: expected %" PRIu64 " bytes, found %" PRIu64
+                  "; it is cut short or damaged: delete it and save the session again",
+                  name, file_bytes, source.size);
+  }
+  if (*head_bytes < kFixedBytes + kSumBytes || *head_bytes > source.size - kSumBytes) {
+    return Errorf(Code::kCorrupt, "session file %s: its head can't have %" PRIu64 " bytes; it is damaged", name,
+                  *head_bytes);
+  }
+  return Status();
+}
+
+}  // namespace
+
+ByteSource SourceOf(const File& file) {
+  return {file.path(), file.size(),
+          [&file](uint64_t offset, void* out, size_t size) { return file.ReadAt(offset, out, size); }};
+}
+
+Status WriteSession(const Sequence& sequence, const SessionFacts& facts, const ByteSink& sink) {
+  const PagePool& pool = *sequence.pool();
+  Checksum sum;
+  const auto put = [&](const void* bytes, size_t size) {
+    sum.Add(bytes, size);
+    return sink(bytes, size);
+  };
+  const std::string head = MakeHead(sequence, facts);
+  MOONLIT_RETURN_IF_ERROR(put(head.data(), head.size()));
+  for (size_t g = 0; g < pool.groups(); ++g) {
+    for (size_t i = 0; i < sequence.page_count(g); ++i) {
+      const uint8_t* page = sequence.pages()[g][i];
+      if (page != nullptr) MOONLIT_RETURN_IF_ERROR(put(page, pool.layout(g).page_bytes));
+    }
+  }
+  const uint64_t value = sum.Value();
+  return sink(&value, sizeof(value));
+}
+
+Status SaveSession(const Sequence& sequence, const SessionFacts& facts, const std::string& path) {
+  MOONLIT_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
+  MOONLIT_RETURN_IF_ERROR(
+      WriteSession(sequence, facts, [&](const void* bytes, size_t size) { return file.Append(bytes, size); }));
+  return file.Commit();
+}
+
+Result<SessionReader> SessionReader::Open(ByteSource source, const SessionFacts& facts, const RestoreOptions& options,
+                                          const PagePool& pool) {
+  SessionReader reader;
+  reader.source_ = std::move(source);
+  const std::string& name = reader.source_.name;
+  if (reader.source_.size < kFixedBytes + 2 * kSumBytes) {
+    return Errorf(Code::kCorrupt, "%s: expected a session file, found only %" PRIu64 " bytes", name.c_str(),
+                  reader.source_.size);
+  }
+  char fixed[kFixedBytes];
+  MOONLIT_RETURN_IF_ERROR(reader.source_.read_at(0, fixed, sizeof(fixed)));
+  MOONLIT_RETURN_IF_ERROR(CheckFixed(reader.source_, fixed, &reader.head_bytes_));
+  if (reader.head_bytes_ > SIZE_MAX / 2)
+    return Status(Code::kOutOfMemory, "session file " + name + ": its head is too long");
+  MOONLIT_ASSIGN_OR_RETURN(Buffer head,
+                           Buffer::Allocate(static_cast<size_t>(reader.head_bytes_), "the head of a session file"));
+  MOONLIT_RETURN_IF_ERROR(reader.source_.read_at(0, head.data(), head.size()));
+  reader.sum_.Add(head.data(), head.size());
+  uint64_t expected = 0;
+  std::memcpy(&expected, head.data() + head.size() - kSumBytes, kSumBytes);
+  if (ChecksumOf(head.data(), head.size() - kSumBytes) != expected) {
+    return Errorf(Code::kCorrupt,
+                  "session file %s: the checksum of its head is wrong: it is damaged; delete it and save "
+                  "the session again",
+                  name.c_str());
+  }
+  const std::string_view parts(reinterpret_cast<const char*>(head.data()) + kFixedBytes,
+                               head.size() - kFixedBytes - kSumBytes);
+  MOONLIT_ASSIGN_OR_RETURN(reader.shape_, HeadReader(parts, name, facts, options, pool).Read());
+  uint64_t bytes = reader.head_bytes_ + kSumBytes;
+  for (size_t g = 0; g < pool.groups(); ++g) {
+    const std::vector<bool>& present = reader.shape_.present[g];
+    bytes += static_cast<uint64_t>(std::count(present.begin(), present.end(), true)) * pool.layout(g).page_bytes;
+  }
+  if (bytes != reader.source_.size) {
+    return Errorf(Code::kCorrupt,
+                  "session file %s: its pages need %" PRIu64 " bytes, it has %" PRIu64 "; it is damaged", name.c_str(),
+                  bytes, reader.source_.size);
+  }
+  return reader;
+}
+
+Status SessionReader::ReadPages(Sequence& sequence) const {
+  const PagePool& pool = *sequence.pool();
+  Checksum sum = sum_;
+  uint64_t offset = head_bytes_;
+  for (size_t g = 0; g < pool.groups(); ++g) {
+    const size_t bytes = pool.layout(g).page_bytes;
+    for (size_t i = 0; i < sequence.page_count(g); ++i) {
+      uint8_t* page = sequence.pages()[g][i];
+      if (page == nullptr) continue;
+      MOONLIT_RETURN_IF_ERROR(source_.read_at(offset, page, bytes));
+      sum.Add(page, bytes);
+      offset += bytes;
+    }
+  }
+  uint64_t expected = 0;
+  MOONLIT_RETURN_IF_ERROR(source_.read_at(offset, &expected, sizeof(expected)));
+  if (sum.Value() == expected) return Status();
+  return Errorf(Code::kCorrupt,
+                "session file %s: its checksum is wrong: it is damaged; delete it and save the session again",
+                source_.name.c_str());
+}
+
+}  // namespace moonlit

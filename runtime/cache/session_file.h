@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sequence in a file: its tokens and the bytes of its pages, so that a text need not be read by the model again.
+//
+//   MOONLIT_RETURN_IF_ERROR(SaveSession(sequence, facts, path));            // complete or not at all
+//
+//   MOONLIT_ASSIGN_OR_RETURN(File file, File::Open(path));
+//   MOONLIT_ASSIGN_OR_RETURN(SessionReader reader, SessionReader::Open(SourceOf(file), facts, {}, *pool));
+//   MOONLIT_ASSIGN_OR_RETURN(Sequence sequence, Sequence::Make(pool, reader.shape()));
+//   MOONLIT_RETURN_IF_ERROR(reader.ReadPages(sequence));                    // only now is it what was saved
+//
+// Layout, version 1; little-endian, no padding:
+//   "MOONSESS", u32 version, u32 0, u64 head bytes, u64 file bytes
+//   variant and model, each u32 length and bytes
+//   u32 groups; for each u32 page_tokens, layers, kv_heads, key_dim, value_dim, key type, value type (CacheType's
+//     numbers), u64 page_bytes
+//   u64 tokens, i32[tokens]; u32 runs, for each i64 begin, i64 shift
+//   for each group: u64 pages, one byte a page: 1, or 0 for a hole
+//   u64 checksum of the head up to here                           (head bytes end here)
+//   for each group, its pages that are no holes
+//   u64 checksum of the file up to here
+// Checksums are XXH64 with seed 0 (runtime/base/checksum.h). They find accidents; that nothing a file says can do harm
+// is the checks' business.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "runtime/base/checksum.h"
+#include "runtime/base/file.h"
+#include "runtime/base/status.h"
+#include "runtime/cache/cache.h"
+
+namespace moonlit {
+
+// What a saved sequence belongs to.
+struct SessionFacts {
+  std::string variant;  // equal tokens give equal bits only under one kernel variant
+  std::string model;    // tells models apart; opaque
+  size_t vocab = 0;     // ids are below it
+  size_t n_ctx = 0;     // most tokens of a sequence
+};
+
+struct RestoreOptions {
+  bool any_variant = false;  // take a file of another variant: what follows is then as good, but not the same bits
+  bool holes = false;  // take a file with forgotten pages; only for models none of whose layers looks back to them
+};
+
+// Appends bytes, as AtomicFile does.
+using ByteSink = std::function<Status(const void* bytes, size_t size)>;
+struct ByteSource {
+  std::string name;  // for messages
+  uint64_t size;
+  std::function<Status(uint64_t offset, void* out, size_t size)> read_at;
+};
+ByteSource SourceOf(const File& file);  // which must outlive it
+
+// The sequence must not change meanwhile; other sequences of the pool may.
+Status WriteSession(const Sequence& sequence, const SessionFacts& facts, const ByteSink& sink);
+Status SaveSession(const Sequence& sequence, const SessionFacts& facts, const std::string& path);
+
+class SessionReader {
+ public:
+  // Reads and checks the head. Errors: kCorrupt (no session file, cut short, changed), kUnsupported (another version,
+  // variant, model, cache type or page layout), kExhausted (more than n_ctx tokens), kIo, kOutOfMemory.
+  static Result<SessionReader> Open(ByteSource source, const SessionFacts& facts, const RestoreOptions& options,
+                                    const PagePool& pool);
+  const SequenceShape& shape() const { return shape_; }
+  // Fills the pages of a sequence of shape(). kCorrupt when the checksum is another; the sequence is then of no use.
+  Status ReadPages(Sequence& sequence) const;
+
+ private:
+  SessionReader() = default;
+  ByteSource source_;
+  SequenceShape shape_;
+  uint64_t head_bytes_ = 0;
+  Checksum sum_;  // of the head
+};
+
+}  // namespace moonlit

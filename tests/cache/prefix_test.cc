@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks found by content, evicted, dropped and forgotten.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/cache/small_pool.h"
+
+namespace moonlit {
+namespace {
+
+std::vector<int32_t> Text(size_t n, int32_t seed = 0) {
+  std::vector<int32_t> tokens(n);
+  for (size_t i = 0; i < n; ++i) tokens[i] = static_cast<int32_t>(i) * 3 + seed;
+  return tokens;
+}
+
+void Fill(PagePool& pool, std::span<const int32_t> tokens) {
+  Sequence sequence(&pool);
+  ASSERT_TRUE(AppendTokens(sequence, tokens).ok());
+}
+
+void ExpectContent(const Sequence& sequence, std::span<const int32_t> tokens) {
+  ASSERT_EQ(sequence.length(), static_cast<int64_t>(tokens.size()));
+  uint32_t value = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    value = ContentAfter(value, tokens[i]);
+    for (size_t g = 0; g < sequence.pool()->groups(); ++g) {
+      ASSERT_EQ(Get(sequence, g, static_cast<int64_t>(i)), value) << i;
+    }
+    ASSERT_EQ(sequence.tokens()[i], tokens[i]);
+  }
+}
+
+TEST(Prefix, AnEndedSequencesFullBlocksAreTakenAgain) {
+  const auto pool = MakePool({16}, 8);
+  const auto text = Text(40);
+  Fill(*pool, text);
+  EXPECT_EQ(pool->cached_pages(0), 2u) << "the third page is not full";
+  EXPECT_EQ(pool->free_pages(0), 6u);
+  Sequence again(pool.get());
+  EXPECT_EQ(again.TakePrefix(text), 32u);
+  EXPECT_EQ(pool->cached_pages(0), 0u) << "in use, so no longer for the taking";
+  ExpectContent(again, std::span(text).first(32));
+  ASSERT_TRUE(AppendTokens(again, std::span(text).subspan(32)).ok());
+  ExpectContent(again, text);
+}
+
+// Known fault 48: reuse goes exactly to the edit, and never beyond what was asked for.
+TEST(Prefix, ReuseGoesToTheEditAndNoFurtherThanAsked) {
+  const auto pool = MakePool({16}, 16);
+  const auto text = Text(80);
+  Fill(*pool, text);
+  for (size_t edit = 0; edit < 80; ++edit) {
+    auto other = text;
+    other[edit] = 9999;
+    Sequence sequence(pool.get());
+    EXPECT_EQ(sequence.TakePrefix(other), edit / 16 * 16) << edit;
+  }
+  for (size_t n = 0; n <= 80; ++n) {
+    Sequence sequence(pool.get());
+    EXPECT_EQ(sequence.TakePrefix(std::span(text).first(n)), n / 16 * 16) << n;
+  }
+}
+
+TEST(Prefix, GrowingPromptsAreReadOnce) {
+  const auto pool = MakePool({16}, 64);
+  const auto text = Text(20 * 30);
+  size_t computed = 0;
+  for (size_t n = 30; n <= text.size(); n += 30) {
+    Sequence sequence(pool.get());
+    const size_t taken = sequence.TakePrefix(std::span(text).first(n - 1));
+    computed += n - taken;
+    EXPECT_LE(n - taken, 30u + 16u);
+    ASSERT_TRUE(AppendTokens(sequence, std::span(text).subspan(taken, n - taken)).ok());
+    ExpectContent(sequence, std::span(text).first(n));
+  }
+  EXPECT_LT(computed, text.size() + 20 * 16);
+}
+
+TEST(Prefix, LiveSequencesShareToo) {
+  const auto pool = MakePool({16}, 8);
+  const auto text = Text(48);
+  Sequence a(pool.get()), b(pool.get());
+  ASSERT_TRUE(AppendTokens(a, text).ok());
+  ASSERT_TRUE(AppendTokens(b, text).ok()) << "computed twice";
+  EXPECT_EQ(pool->free_pages(0), 5u) << "but held once";
+  EXPECT_EQ(a.page(0, 1), b.page(0, 1));
+  ExpectContent(b, text);
+}
+
+TEST(Prefix, AStateHasBlocksOfItsOwn) {
+  const auto pool = MakePool({16}, 8);
+  const auto text = Text(16);
+  {
+    Sequence sequence(pool.get(), "adapter a");
+    ASSERT_TRUE(AppendTokens(sequence, text).ok());
+  }
+  EXPECT_EQ(Sequence(pool.get()).TakePrefix(text), 0u);
+  EXPECT_EQ(Sequence(pool.get(), "adapter b").TakePrefix(text), 0u);
+  EXPECT_EQ(Sequence(pool.get(), "adapter a").TakePrefix(text), 16u);
+}
+
+// A block of another text, state or place is not taken for this one, even when all hashes are equal.
+TEST(Prefix, EqualHashesAreNotEqualTexts) {
+  const auto pool = MakePool({16}, 32, {.share_prefixes = true, .prefix_hash_mask = 0});
+  const auto a = Text(48), b = Text(48, 1000);
+  Fill(*pool, a);
+  Fill(*pool, b);
+  auto mixed = a;
+  std::copy(b.begin() + 16, b.end(), mixed.begin() + 16);
+  Sequence sequence(pool.get());
+  EXPECT_EQ(sequence.TakePrefix(mixed), 16u);
+  EXPECT_EQ(Sequence(pool.get(), "other").TakePrefix(a), 0u);
+  EXPECT_EQ(Sequence(pool.get()).TakePrefix(std::span(a).subspan(16)), 0u);
+  Sequence whole(pool.get());
+  EXPECT_EQ(whole.TakePrefix(b), 48u);
+  ExpectContent(whole, b);
+}
+
+TEST(Prefix, TheLeastRecentlyUsedGoesFirstAndChildrenBeforeParents) {
+  const auto pool = MakePool({16}, 6);
+  const auto a = Text(48), b = Text(32, 1000);
+  Fill(*pool, a);
+  Fill(*pool, b);
+  { EXPECT_EQ(Sequence(pool.get()).TakePrefix(std::span(a).first(32)), 32u); }  // a's first two are used again
+  const auto left = [&](const std::vector<int32_t>& text) { return Sequence(pool.get()).TakePrefix(text); };
+  Sequence sequence(pool.get());
+  const auto other = Text(96, 2000);
+  ASSERT_TRUE(AppendTokens(sequence, std::span(other).first(32)).ok());
+  // One page was free; a's third block went, whose last use was the longest ago.
+  EXPECT_EQ(pool->prefixes()->size(), 2u + 2u + 2u);
+  ASSERT_TRUE(AppendTokens(sequence, std::span(other).subspan(32, 32)).ok());
+  EXPECT_EQ(left(a), 32u) << "b's two blocks went";
+  EXPECT_EQ(left(b), 0u);
+  ASSERT_TRUE(AppendTokens(sequence, std::span(other).subspan(64, 16)).ok());
+  EXPECT_EQ(left(a), 16u) << "the child went, its parent is there";
+  ASSERT_TRUE(AppendTokens(sequence, std::span(other).subspan(80, 16)).ok());
+  EXPECT_EQ(left(a), 0u);
+  const Status full = sequence.Reserve(97);
+  EXPECT_EQ(full.code(), Code::kExhausted);
+  EXPECT_EQ(sequence.length(), 96);
+}
+
+TEST(Prefix, WhatCannotHelpIsNotEvicted) {
+  const auto pool = MakePool({16}, 6);
+  const auto text = Text(32);
+  Fill(*pool, text);
+  Sequence sequence(pool.get());
+  EXPECT_EQ(sequence.Reserve(7 * 16).code(), Code::kExhausted);
+  EXPECT_EQ(pool->cached_pages(0), 2u);
+  EXPECT_TRUE(sequence.Reserve(6 * 16).ok());
+  EXPECT_EQ(pool->cached_pages(0), 0u);
+}
+
+// A session that has the whole pool goes back by one token and on: its last page is known to the index, but there is
+// none for a copy.
+TEST(Prefix, TheIndexLetsGoOfAPageThatMustBeWritten) {
+  for (const size_t pages : {2, 3}) {
+    const auto pool = MakePool({16}, pages);
+    const auto text = Text(32);
+    Sequence sequence(pool.get());
+    ASSERT_TRUE(AppendTokens(sequence, text).ok());
+    sequence.Truncate(31);
+    const std::vector<int32_t> other = {7777};
+    ASSERT_TRUE(AppendTokens(sequence, other).ok()) << pages;
+    auto changed = text;
+    changed[31] = 7777;
+    ExpectContent(sequence, changed);
+    Sequence old(pool.get());
+    EXPECT_EQ(old.TakePrefix(text), pages == 2 ? 16u : 32u) << "with a page to spare the old text stays known";
+  }
+}
+
+TEST(Prefix, ContentWithoutTokensIsNeverShared) {
+  const auto pool = MakePool({16}, 8);
+  {
+    Sequence sequence(pool.get());
+    ASSERT_TRUE(AppendTokens(sequence, Text(16)).ok());
+    ASSERT_TRUE(AppendValues(sequence, std::vector<uint32_t>(16, 5)).ok());
+    ASSERT_TRUE(AppendTokens(sequence, Text(16)).ok());
+    EXPECT_EQ(pool->prefixes()->size(), 1u);
+  }
+  const auto off = MakePool({16}, 8, {.share_prefixes = false});
+  Fill(*off, Text(40));
+  EXPECT_EQ(off->free_pages(0), 8u);
+  EXPECT_EQ(Sequence(off.get()).TakePrefix(Text(40)), 0u);
+}
+
+TEST(Prefix, PagesOfDifferentSizesMakeOneBlock) {
+  const auto pool = MakePool({16, 24}, 16);
+  EXPECT_EQ(pool->block_tokens(), 48u);
+  const auto text = Text(100);
+  Fill(*pool, text);
+  Sequence again(pool.get());
+  EXPECT_EQ(again.TakePrefix(text), 96u);
+  ExpectContent(again, std::span(text).first(96));
+  // Two texts that part in a block's second page share its first, and so do their blocks.
+  Sequence a(pool.get());
+  ASSERT_TRUE(AppendTokens(a, Text(20, 5000)).ok());
+  Sequence b = a.Fork();
+  ASSERT_TRUE(AppendTokens(a, Text(28, 6000)).ok());
+  ASSERT_TRUE(AppendTokens(b, Text(28, 7000)).ok());
+  EXPECT_EQ(a.page(0, 0), b.page(0, 0));
+  EXPECT_EQ(pool->index_references(0, a.page(0, 0)), 2u);
+}
+
+TEST(Drop, BlocksMoveDownAndRememberTheirPositions) {
+  const auto pool = MakePool({16}, 8);
+  const auto text = Text(90);
+  Sequence sequence(pool.get());
+  ASSERT_TRUE(AppendTokens(sequence, text).ok());
+  std::vector<uint32_t> values;
+  for (int64_t slot = 0; slot < 90; ++slot) values.push_back(Get(sequence, 0, slot));
+  sequence.Drop(16, 48);
+  ASSERT_EQ(sequence.length(), 58);
+  EXPECT_EQ(pool->free_pages(0), 2u) << "the index still holds the dropped blocks";
+  EXPECT_EQ(pool->cached_pages(0), 2u);
+  for (int64_t slot = 0; slot < 58; ++slot) {
+    const auto old = static_cast<size_t>(slot < 16 ? slot : slot + 32);
+    ASSERT_EQ(Get(sequence, 0, slot), values[old]);
+    ASSERT_EQ(sequence.tokens()[static_cast<size_t>(slot)], text[old]);
+  }
+  ASSERT_EQ(sequence.runs().size(), 2u);
+  EXPECT_EQ(sequence.runs()[1].begin, 16);
+  EXPECT_EQ(sequence.runs()[1].shift, 32);
+  // New tokens go on from the last run, so a second shift of the usual kind adds no third one.
+  ASSERT_TRUE(AppendTokens(sequence, Text(10, 500)).ok());
+  sequence.Drop(16, 32);
+  ASSERT_EQ(sequence.runs().size(), 2u);
+  EXPECT_EQ(sequence.runs()[1].begin, 16);
+  EXPECT_EQ(sequence.runs()[1].shift, 48);
+  // In the middle of a run.
+  sequence.Drop(32, 48);
+  ASSERT_EQ(sequence.runs().size(), 3u);
+  EXPECT_EQ(sequence.runs()[2].begin, 32);
+  EXPECT_EQ(sequence.runs()[2].shift, 64);
+  sequence.Truncate(33);
+  EXPECT_EQ(sequence.runs().size(), 3u);
+  sequence.Truncate(32);
+  EXPECT_EQ(sequence.runs().size(), 2u);
+  sequence.Truncate(0);
+  ASSERT_EQ(sequence.runs().size(), 1u);
+  EXPECT_EQ(sequence.runs()[0].shift, 0);
+}
+
+// What follows a dropped block was computed with it: nobody else may take it for a text without.
+TEST(Drop, WhatFollowsIsNotShared) {
+  const auto pool = MakePool({16}, 16);
+  const auto text = Text(64);
+  Sequence sequence(pool.get());
+  ASSERT_TRUE(AppendTokens(sequence, text).ok());
+  sequence.Drop(16, 32);
+  ASSERT_TRUE(AppendTokens(sequence, Text(40, 300)).ok());
+  const std::vector<int32_t> now(sequence.tokens().begin(), sequence.tokens().end());
+  EXPECT_EQ(Sequence(pool.get()).TakePrefix(now), 16u);
+  EXPECT_EQ(Sequence(pool.get()).TakePrefix(text), 64u);
+  sequence.Truncate(16);  // nothing of it is left
+  ASSERT_TRUE(AppendTokens(sequence, Text(16, 900)).ok());
+  const std::vector<int32_t> then(sequence.tokens().begin(), sequence.tokens().end());
+  EXPECT_EQ(Sequence(pool.get()).TakePrefix(then), 32u);
+}
+
+TEST(Forget, LeavesHolesInOneGroup) {
+  const auto pool = MakePool({16, 16}, 8);
+  const auto text = Text(70);
+  Sequence sequence(pool.get());
+  ASSERT_TRUE(AppendTokens(sequence, text).ok());
+  sequence.Forget(1, 40);
+  EXPECT_EQ(pool->cached_pages(1), 2u);
+  EXPECT_EQ(pool->cached_pages(0), 0u);
+  EXPECT_EQ(sequence.pages()[1][0], nullptr);
+  EXPECT_EQ(sequence.pages()[1][1], nullptr);
+  EXPECT_NE(sequence.pages()[1][2], nullptr);
+  EXPECT_NE(sequence.pages()[0][0], nullptr);
+  const Sequence fork = sequence.Fork();
+  EXPECT_EQ(fork.pages()[1][1], nullptr);
+  ASSERT_TRUE(AppendTokens(sequence, Text(20, 100)).ok());
+  EXPECT_EQ(Get(sequence, 1, 40), Get(sequence, 0, 40));
+  EXPECT_EQ(Get(sequence, 1, 89), Get(sequence, 0, 89));
+  sequence.Drop(0, 16);
+  EXPECT_EQ(sequence.pages()[1][0], nullptr);
+  EXPECT_NE(sequence.pages()[1][1], nullptr);
+  sequence.Truncate(0);
+}
+
+}  // namespace
+}  // namespace moonlit

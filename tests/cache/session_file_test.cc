@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Saved sequences: what comes back, and what hostile files get.
+#include "runtime/cache/session_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <random>
+
+#include "tests/cache/small_pool.h"
+#include "tests/support/temp_folder.h"
+
+namespace moonlit {
+namespace {
+
+using testing::HasSubstr;
+
+const SessionFacts kFacts = {"x86_fast", "a model", 1000, 4096};
+
+std::vector<int32_t> Text(size_t n) {
+  std::vector<int32_t> tokens(n);
+  for (size_t i = 0; i < n; ++i) tokens[i] = static_cast<int32_t>(i * 7 % 1000);
+  return tokens;
+}
+
+// Tokens, a dropped block, and a partly filled page: 2 groups, 52 tokens, 2 runs.
+Sequence MakeSaved(PagePool* pool) {
+  Sequence sequence(pool);
+  EXPECT_TRUE(AppendTokens(sequence, Text(68)).ok());
+  sequence.Drop(16, 32);
+  return sequence;
+}
+
+std::string Bytes(const Sequence& sequence, const SessionFacts& facts = kFacts) {
+  std::string bytes;
+  EXPECT_TRUE(WriteSession(sequence, facts, [&](const void* data, size_t size) {
+                bytes.append(static_cast<const char*>(data), size);
+                return Status();
+              }).ok());
+  return bytes;
+}
+
+// The whole way in, from a heap block of exactly the file's size, so that sanitizers see a read beyond it.
+Result<Sequence> Restore(const std::string& bytes, PagePool* pool, const SessionFacts& facts = kFacts,
+                         const RestoreOptions& options = {}) {
+  const std::vector<char> exact(bytes.begin(), bytes.end());
+  const ByteSource source = {"test.session", exact.size(), [&](uint64_t offset, void* out, size_t size) {
+                               if (offset > exact.size() || size > exact.size() - offset) {
+                                 return Status(Code::kCorrupt, "the file is shorter");
+                               }
+                               std::memcpy(out, exact.data() + offset, size);
+                               return Status();
+                             }};
+  MOONLIT_ASSIGN_OR_RETURN(const SessionReader reader, SessionReader::Open(source, facts, options, *pool));
+  MOONLIT_ASSIGN_OR_RETURN(Sequence sequence, Sequence::Make(pool, reader.shape()));
+  MOONLIT_RETURN_IF_ERROR(reader.ReadPages(sequence));
+  return sequence;
+}
+
+// Makes both checksums fit again: what is left to refuse must be refused by what it says.
+std::string WithSums(std::string bytes) {
+  uint64_t head_bytes = 0;
+  std::memcpy(&head_bytes, bytes.data() + 16, 8);
+  if (head_bytes >= 8 && head_bytes <= bytes.size()) {
+    const uint64_t head = ChecksumOf(bytes.data(), head_bytes - 8);
+    std::memcpy(bytes.data() + head_bytes - 8, &head, 8);
+  }
+  const uint64_t all = ChecksumOf(bytes.data(), bytes.size() - 8);
+  std::memcpy(bytes.data() + bytes.size() - 8, &all, 8);
+  return bytes;
+}
+
+void ExpectEqual(const Sequence& a, const Sequence& b) {
+  ASSERT_EQ(a.length(), b.length());
+  ASSERT_TRUE(std::equal(a.tokens().begin(), a.tokens().end(), b.tokens().begin(), b.tokens().end()));
+  ASSERT_EQ(a.runs().size(), b.runs().size());
+  for (size_t i = 0; i < a.runs().size(); ++i) {
+    ASSERT_EQ(a.runs()[i].begin, b.runs()[i].begin);
+    ASSERT_EQ(a.runs()[i].shift, b.runs()[i].shift);
+  }
+  for (size_t g = 0; g < a.pool()->groups(); ++g) {
+    ASSERT_EQ(a.page_count(g), b.page_count(g));
+    for (size_t i = 0; i < a.page_count(g); ++i) {
+      ASSERT_EQ(std::memcmp(a.pages()[g][i], b.pages()[g][i], a.pool()->layout(g).page_bytes), 0);
+    }
+  }
+}
+
+TEST(SessionFile, ComesBackInAnotherPool) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/a.session";
+  const auto pool = MakePool({16, 16}, 8);
+  const Sequence sequence = MakeSaved(pool.get());
+  ASSERT_TRUE(SaveSession(sequence, kFacts, path).ok());
+  EXPECT_EQ(folder.FileCount(), 1u) << "no temporary file is left";
+
+  const auto other = MakePool({16, 16}, 9);
+  const auto file = File::Open(path);
+  ASSERT_TRUE(file.ok());
+  const auto reader = SessionReader::Open(SourceOf(file.value()), kFacts, {}, *other);
+  ASSERT_TRUE(reader.ok()) << reader.status().ToString();
+  auto restored = Sequence::Make(other.get(), reader.value().shape());
+  ASSERT_TRUE(restored.ok());
+  ASSERT_TRUE(reader.value().ReadPages(*restored).ok());
+  ExpectEqual(sequence, *restored);
+  ASSERT_TRUE(AppendTokens(*restored, Text(30)).ok());
+  EXPECT_EQ(other->prefixes()->size(), 0u) << "what a file says about a text is not shared with others";
+}
+
+TEST(SessionFile, AnEmptySequenceAndHoles) {
+  const auto pool = MakePool({16, 16}, 8);
+  auto empty = Restore(Bytes(Sequence(pool.get())), pool.get());
+  ASSERT_TRUE(empty.ok()) << empty.status().ToString();
+  EXPECT_EQ(empty->length(), 0);
+  Sequence sequence(pool.get());
+  ASSERT_TRUE(AppendTokens(sequence, Text(40)).ok());
+  sequence.Forget(1, 20);
+  const auto refused = Restore(Bytes(sequence), pool.get());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.status().ToString(), HasSubstr("pages are missing"));
+  const auto taken = Restore(Bytes(sequence), pool.get(), kFacts, {.any_variant = false, .holes = true});
+  ASSERT_TRUE(taken.ok()) << taken.status().ToString();
+  EXPECT_EQ(taken.value().pages()[1][0], nullptr);
+}
+
+TEST(SessionFile, AWriteThatFailsLeavesTheOldFile) {
+  const TempFolder folder;
+  const std::string path = folder.Write("a.session", "old");
+  const auto pool = MakePool({16, 16}, 8);
+  const Sequence sequence = MakeSaved(pool.get());
+  EXPECT_EQ(SaveSession(sequence, kFacts, folder.path() + "/none/a.session").code(), Code::kNotFound);
+  size_t left = 3;
+  EXPECT_EQ(WriteSession(sequence, kFacts,
+                         [&](const void*, size_t) { return left-- > 0 ? Status() : Status(Code::kIo, "disk full"); })
+                .code(),
+            Code::kIo);
+  EXPECT_EQ(ReadWholeFile(path), "old");
+}
+
+TEST(SessionFile, WhatDoesNotBelongHereIsNamed) {
+  const auto pool = MakePool({16, 16}, 8);
+  const std::string bytes = Bytes(MakeSaved(pool.get()));
+  const auto expect = [&](const Result<Sequence>& result, Code code, const char* message) {
+    ASSERT_FALSE(result.ok()) << message;
+    EXPECT_EQ(result.status().code(), code) << result.status().ToString();
+    EXPECT_THAT(result.status().ToString(), HasSubstr(message));
+  };
+  SessionFacts facts = kFacts;
+  facts.variant = "arm_neon";
+  expect(Restore(bytes, pool.get(), facts), Code::kUnsupported, "expected the kernel variant arm_neon, found x86_fast");
+  EXPECT_TRUE(Restore(bytes, pool.get(), facts, {.any_variant = true, .holes = false}).ok());
+  facts = kFacts;
+  facts.model = "another";
+  expect(Restore(bytes, pool.get(), facts), Code::kUnsupported, "expected the model another, found a model");
+  facts = kFacts;
+  facts.n_ctx = 51;
+  expect(Restore(bytes, pool.get(), facts), Code::kExhausted, "holds 52 tokens, 51 are allowed");
+  facts = kFacts;
+  facts.vocab = 400;
+  expect(Restore(bytes, pool.get(), facts), Code::kCorrupt, "outside the model's vocabulary");
+  expect(Restore(bytes, MakePool({16, 32}, 8).get()), Code::kUnsupported, "pages of 32 tokens");
+  expect(Restore(bytes, MakePool({16}, 8).get()), Code::kUnsupported, "expected cache groups 1, found 2");
+  expect(Restore(bytes, MakePool({16, 16}, 3).get()), Code::kExhausted, "4 more pages");
+  std::string version = bytes;
+  version[8] = 2;
+  expect(Restore(version, pool.get()), Code::kUnsupported, "expected version 1, found 2");
+  expect(Restore("GGUF" + std::string(100, 'x'), pool.get()), Code::kCorrupt, "expected a session file");
+}
+
+TEST(SessionFile, CutAnywhereItIsRefused) {
+  const auto pool = MakePool({16, 16}, 12);
+  const std::string bytes = Bytes(MakeSaved(pool.get()));
+  ASSERT_TRUE(Restore(bytes, pool.get()).ok());
+  const size_t free = pool->free_pages(0) + pool->cached_pages(0);
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    const auto result = Restore(bytes.substr(0, size), pool.get());
+    ASSERT_FALSE(result.ok()) << size;
+    ASSERT_EQ(result.status().code(), Code::kCorrupt) << size;
+    ASSERT_EQ(pool->free_pages(0) + pool->cached_pages(0), free) << size;
+  }
+  EXPECT_EQ(Restore(bytes + "x", pool.get()).status().code(), Code::kCorrupt);
+}
+
+TEST(SessionFile, EveryFlippedBitIsRefused) {
+  const auto pool = MakePool({16, 16}, 12);
+  const std::string bytes = Bytes(MakeSaved(pool.get()));
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    std::string changed = bytes;
+    changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ 1 << bit % 8);
+    ASSERT_FALSE(Restore(changed, pool.get()).ok()) << "byte " << bit / 8;
+  }
+}
+
+// Someone who knows the format makes the checksums fit. Every number of the head at telling values: nothing crashes, and
+// what is taken is a sequence that can be read, written and saved again.
+TEST(SessionFile, NumbersWithFittingChecksums) {
+  const auto pool = MakePool({16, 16}, 12);
+  const std::string bytes = Bytes(MakeSaved(pool.get()));
+  uint64_t head_bytes = 0;
+  std::memcpy(&head_bytes, bytes.data() + 16, 8);
+  size_t refused = 0, taken = 0;
+  for (size_t at = 8; at < head_bytes - 8; ++at) {
+    for (uint64_t value : {uint64_t{0}, uint64_t{1}, uint64_t{0x7f}, uint64_t{0xff}, uint64_t{0x7fffffff},
+                           uint64_t{0xffffffff}, uint64_t{1} << 60, ~uint64_t{0} >> 1, ~uint64_t{0}}) {
+      for (size_t width : {1, 4, 8}) {
+        if (at + width > head_bytes - 8) continue;
+        std::string changed = bytes;
+        std::memcpy(changed.data() + at, &value, width);
+        auto result = Restore(WithSums(std::move(changed)), pool.get());
+        (result.ok() ? taken : refused) += 1;
+        if (!result.ok()) continue;
+        for (int64_t slot = 0; slot < result->length(); ++slot) Get(*result, 1, slot);
+        for (const SlotRun& run : result->runs()) ASSERT_EQ(run.begin % 16 + run.shift % 16, 0);
+        ASSERT_TRUE(AppendTokens(*result, Text(20)).ok());
+        ASSERT_FALSE(Bytes(*result).empty());
+      }
+    }
+  }
+  EXPECT_GT(refused, 1000u);
+  EXPECT_GT(taken, 100u) << "tokens may be others";
+}
+
+TEST(SessionFile, RandomEditsWithFittingChecksums) {
+  const auto pool = MakePool({16, 16}, 12);
+  const std::string good = Bytes(MakeSaved(pool.get()));
+  const size_t free = pool->free_pages(1) + pool->cached_pages(1);
+  std::mt19937_64 random(20240229);
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes = good;
+    for (uint64_t edits = 1 + random() % 4; edits != 0 && bytes.size() > 64; --edits) {
+      const size_t at = 8 + random() % (bytes.size() - 32);
+      switch (random() % 4) {
+        case 0:
+          bytes[at] = static_cast<char>(random());
+          break;
+        case 1:
+          bytes.erase(at, 1 + random() % 16);
+          break;
+        case 2:
+          bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 32));
+          break;
+        default:
+          for (size_t i = 0; i < 8 && at + i < bytes.size(); ++i) bytes[at + i] = static_cast<char>(random() % 2 * 255);
+      }
+    }
+    const uint64_t size = bytes.size();
+    if (random() % 2 == 0) std::memcpy(bytes.data() + 24, &size, 8);
+    auto result = Restore(WithSums(std::move(bytes)), pool.get());
+    if (result.ok()) continue;
+    ASSERT_EQ(pool->free_pages(1) + pool->cached_pages(1), free);
+  }
+}
+
+}  // namespace
+}  // namespace moonlit
