@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise functions on rows of [n] floats.
 //
+//   sigmoid(x)    = 1 / (1 + exp(-x))
 //   silu(x)       = x / (1 + exp(-x))                                            Elfwing et al. 2017, arXiv:1702.03118
 //   gelu(x)       = x * (1 + erf(x / sqrt 2)) / 2                          Hendrycks & Gimpel 2016, arXiv:1606.08415
 //   gelu_tanh(x)  = x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2        its approximation in the same paper
@@ -10,7 +11,7 @@
 //   GetActivationTable(variant).swiglu(gate, up, out, n);
 //
 // An element's bits depend on its inputs and the variant only, never on its place in the row. Errors stay within a few
-// units in the last place of x (of x * up for the gated ones): see tests/smallops. NaN in, NaN out; silu and gelu of
+// units in the last place of x (of x * up for the gated ones): see tests/smallops. MulAdd is fused where the variant has it. NaN in, NaN out; silu and gelu of
 // -inf are NaN. No alignment needed; `out` may be equal to an input. Pure: no allocation, no threads.
 #pragma once
 
@@ -21,6 +22,7 @@
 namespace moonlit {
 
 struct ActivationTable {
+  void (*sigmoid)(const float* x, float* out, size_t n);
   void (*silu)(const float* x, float* out, size_t n);
   void (*gelu)(const float* x, float* out, size_t n);
   void (*gelu_tanh)(const float* x, float* out, size_t n);
@@ -31,6 +33,7 @@ struct ActivationTable {
   void (*add)(const float* a, const float* b, float* out, size_t n);
   void (*mul)(const float* a, const float* b, float* out, size_t n);
   void (*scale)(const float* x, float factor, float* out, size_t n);
+  void (*add_scaled)(const float* x, float factor, float* out, size_t n);  // out = MulAdd(x, factor, out)
 };
 
 // REQUIRES: IsBuilt(variant).

@@ -37,6 +37,9 @@ HWY_INLINE V GateBySigmoid(V x, V s) {
   return hn::Div(numerator, hn::Add(hn::Set(tag, 1.0f), e));
 }
 
+// The exponential may take a NaN for a number.
+HWY_INLINE V SigmoidOf(V x) { return hn::IfThenElse(hn::IsNaN(x), x, GateBySigmoid(hn::Set(D(), 1.0f), x)); }
+
 HWY_INLINE V SiluOf(V x) { return GateBySigmoid(x, x); }
 
 // (1 + tanh(y)) / 2 = 1 / (1 + exp(-2y)).
@@ -72,6 +75,9 @@ HWY_INLINE V GeluOf(V x) {
   return hn::Mul(x, hn::IfThenElse(hn::Lt(x, hn::Zero(tag)), tail, hn::Sub(hn::Set(tag, 1.0f), tail)));
 }
 
+void Sigmoid(const float* x, float* out, size_t n) {
+  Map(x, out, n, [](V v) HWY_ATTR { return SigmoidOf(v); });
+}
 void Silu(const float* x, float* out, size_t n) {
   Map(x, out, n, [](V v) HWY_ATTR { return SiluOf(v); });
 }
@@ -105,12 +111,16 @@ void Scale(const float* x, float factor, float* out, size_t n) {
   const auto by = hn::Set(D(), factor);
   Map(x, out, n, [&](V v) HWY_ATTR { return hn::Mul(v, by); });
 }
+void AddScaled(const float* x, float factor, float* out, size_t n) {
+  const auto by = hn::Set(D(), factor);
+  Map(x, out, out, n, [&](V v, V sum) HWY_ATTR { return hn::MulAdd(v, by, sum); });
+}
 
 }  // namespace
 
 extern const ActivationTable kActivationTable;
-const ActivationTable kActivationTable = {&Silu,  &Gelu,      &GeluTanh, &ReluSquared, &SwiGlu,
-                                          &GeGlu, &GeGluTanh, &Add,      &Mul,         &Scale};
+const ActivationTable kActivationTable = {&Sigmoid, &Silu,      &Gelu, &GeluTanh, &ReluSquared, &SwiGlu,
+                                          &GeGlu,   &GeGluTanh, &Add,  &Mul,      &Scale,       &AddScaled};
 
 }  // namespace MOONLIT_NS
 }  // namespace moonlit

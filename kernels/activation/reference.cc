@@ -5,6 +5,7 @@
 
 namespace moonlit {
 
+double ReferenceSigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 double ReferenceSilu(double x) { return x / (1.0 + exp(-x)); }
 double ReferenceGelu(double x) { return 0.5 * x * erfc(-x / sqrt(2.0)); }  // erfc: no cancellation for x < 0
 double ReferenceGeluTanh(double x) {

@@ -4,6 +4,7 @@
 
 namespace moonlit {
 
+double ReferenceSigmoid(double x);
 double ReferenceSilu(double x);
 double ReferenceGelu(double x);
 double ReferenceGeluTanh(double x);

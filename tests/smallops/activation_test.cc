@@ -32,6 +32,21 @@ constexpr double kRelative = 12 * kUnit;
 // Below the smallest normal float an exponential may be flushed to zero.
 constexpr double kTiny = 0x1p-126;
 
+TEST_P(ActivationTest, Sigmoid) {
+  const auto x = Inputs();
+  std::vector<float> out(x.size());
+  table().sigmoid(x.data(), out.data(), x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double expected = ReferenceSigmoid(double{x[i]});
+    ASSERT_NEAR(out[i], expected, kRelative * expected + 2 * kTiny) << x[i];
+  }
+  const float ends[] = {kInf, -kInf, 0.0f};
+  table().sigmoid(ends, out.data(), 3);
+  EXPECT_EQ(out[0], 1.0f);
+  EXPECT_EQ(out[1], 0.0f);
+  EXPECT_EQ(out[2], 0.5f);
+}
+
 TEST_P(ActivationTest, Silu) {
   const auto x = Inputs();
   std::vector<float> out(x.size());
@@ -67,6 +82,12 @@ TEST_P(ActivationTest, ReluSquaredAndArithmeticAreExact) {
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(out[i], x[i] * y[i]);
   table().scale(x.data(), 0.3f, out.data(), x.size());
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(out[i], x[i] * 0.3f);
+  // With one rounding or two.
+  out = y;
+  table().add_scaled(x.data(), 0.3f, out.data(), x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_TRUE(out[i] == std::fma(x[i], 0.3f, y[i]) || out[i] == x[i] * 0.3f + y[i]) << i;
+  }
 }
 
 TEST_P(ActivationTest, GatedFormsAreTheActivationTimesUp) {
@@ -85,7 +106,7 @@ TEST_P(ActivationTest, GatedFormsAreTheActivationTimesUp) {
 
 TEST_P(ActivationTest, NanStaysNan) {
   using Plain = void (*)(const float*, float*, size_t);
-  for (Plain function : {table().silu, table().gelu, table().gelu_tanh, table().relu_squared}) {
+  for (Plain function : {table().sigmoid, table().silu, table().gelu, table().gelu_tanh, table().relu_squared}) {
     for (size_t n : {size_t{1}, size_t{3}, size_t{64}}) {
       std::vector<float> x(n, kNan), out(n);
       function(x.data(), out.data(), n);
@@ -98,7 +119,7 @@ TEST_P(ActivationTest, NanStaysNan) {
 TEST_P(ActivationTest, AnElementDependsOnItselfOnly) {
   using Plain = void (*)(const float*, float*, size_t);
   const auto x = RandomFloats(131, 5, 9.0f);
-  for (Plain function : {table().silu, table().gelu, table().gelu_tanh, table().relu_squared}) {
+  for (Plain function : {table().sigmoid, table().silu, table().gelu, table().gelu_tanh, table().relu_squared}) {
     std::vector<float> single(x.size());
     for (size_t i = 0; i < x.size(); ++i) function(&x[i], &single[i], 1);
     for (size_t n = 0; n <= 70; ++n) {
