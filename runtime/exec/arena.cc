@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/exec/ops/expert_groups.h"
 #include "runtime/exec/stage.h"
 #include "runtime/graph/memory_plan.h"
 
@@ -21,6 +22,11 @@ struct Lifetime {
   bool used() const { return first != kNever; }
 };
 
+// Of one experts node: what its stages hand to each other.
+struct ExpertLives {
+  Lifetime groups, rows, hidden;
+};
+
 class ArenaLayout {
  public:
   ArenaLayout(const FusedGraph& fused, Bindings& bindings)
@@ -29,7 +35,8 @@ class ArenaLayout {
         floats_(bindings.graph->values().size()),
         normed_(floats_.size()),
         a8_(floats_.size()),
-        activated_from_(floats_.size(), kNoValue) {
+        activated_from_(floats_.size(), kNoValue),
+        experts_(bindings.experts_places.size()) {
     b_.values.assign(floats_.size(), {});
     b_.inputs.assign(floats_.size(), {});
   }
@@ -53,12 +60,28 @@ class ArenaLayout {
     for (const FusedStage& stage : fused_.stages) {
       if (stage.kind == StageKind::kProducts || stage.kind == StageKind::kGatedProducts) {
         for (const ProductPart& part : stage.parts) Want(b_.inputs[stage.input], part.weight, Width(stage.input));
+      } else if (stage.kind == StageKind::kGatedExperts) {
+        ChooseExpertForms(stage);
+      } else if (stage.kind == StageKind::kDownExperts) {
+        const WeightId down = stage.parts[0].weight;
+        Want(b_.experts_places[stage.experts_index].hidden, down, b_.weights->matrix(down).k);
       } else if (stage.kind == StageKind::kHead) {
         Want(b_.head_input, stage.parts[0].weight, Width(stage.input));
       } else if (stage.kind == StageKind::kActivate) {
         activated_from_[stage.output] = stage.norm == kNoWeight ? stage.input : kNoValue;
       }
     }
+  }
+
+  void ChooseExpertForms(const FusedStage& stage) {
+    ProductInput& input = b_.inputs[stage.input];
+    ProductInput& rows = b_.experts_places[stage.experts_index].rows;
+    for (const ProductPart& part : stage.parts) {
+      Want(rows, part.weight, Width(stage.input));
+      if (!stage.experts.weigh_inputs) Want(input, part.weight, Width(stage.input));
+    }
+    input.width = rows.width;
+    input.wants_floats |= stage.experts.weigh_inputs;
   }
 
   // A gated output that only products of the A8 kind read never exists as floats.
@@ -73,7 +96,8 @@ class ArenaLayout {
   // Whether a stage other than a quantization reads v's floats.
   bool ReadAsFloats(ValueId v) const {
     return std::any_of(fused_.stages.begin(), fused_.stages.end(), [&](const FusedStage& stage) {
-      const bool product = stage.kind == StageKind::kProducts || stage.kind == StageKind::kGatedProducts;
+      const bool product = stage.kind == StageKind::kProducts || stage.kind == StageKind::kGatedProducts ||
+                           stage.kind == StageKind::kGatherExperts || stage.kind == StageKind::kGatedExperts;
       if (stage.kind == StageKind::kActivate && stage.norm == kNoWeight) return false;
       if (!product && (stage.input == v || stage.input_b == v || stage.input_c == v)) return true;
       return std::any_of(stage.parts.begin(), stage.parts.end(),
@@ -96,8 +120,23 @@ class ArenaLayout {
     }
   }
 
+  void TouchExperts(const FusedStage& stage, size_t s) {
+    ExpertLives& lives = experts_[stage.experts_index];
+    lives.groups.Touch(s);
+    if (stage.kind == StageKind::kRoute) return TouchFloats(stage.input, s);
+    if (stage.kind != StageKind::kDownExperts) TouchInput(stage.input, s);
+    if (stage.kind != StageKind::kDownExperts) lives.rows.Touch(s);
+    if (stage.kind != StageKind::kGatherExperts) lives.hidden.Touch(s);
+  }
+
   void TouchStage(const FusedStage& stage, size_t s) {
     switch (stage.kind) {
+      case StageKind::kRoute:
+      case StageKind::kGatherExperts:
+      case StageKind::kGatedExperts:
+      case StageKind::kDownExperts:
+        TouchExperts(stage, s);
+        break;
       case StageKind::kActivate:
         if (!direct_a8_.empty() && direct_a8_[stage.output]) return;
         TouchFloats(stage.input, s);
@@ -147,6 +186,7 @@ class ArenaLayout {
       });
       Need(A8Bytes(rows, input.width), a8_[v], [&input](uint8_t* p) { input.a8_memory = p; });
     }
+    for (size_t i = 0; i < experts_.size(); ++i) PlaceExperts(b_.experts_places[i], experts_[i]);
     PlaceHeadAndScratch(scratch_bytes);
     const MemoryPlan plan = PlanMemory(needs_);
     MOONLIT_ASSIGN_OR_RETURN(Buffer arena, Buffer::Allocate(plan.bytes, "the arena of intermediates"));
@@ -159,6 +199,23 @@ class ArenaLayout {
         b_.inputs[v].floats = b_.values[activated_from_[v]];
     }
     return arena;
+  }
+
+  void PlaceExperts(Bindings::ExpertsPlace& place, const ExpertLives& lives) {
+    ExpertGroups* groups = place.groups;
+    Need(groups->Bytes(), lives.groups, [groups](uint8_t* p) { groups->Place(p); });
+    for (ProductInput* input : {&place.rows, &place.hidden}) {
+      const Lifetime& life = input == &place.rows ? lives.rows : lives.hidden;
+      const size_t stride = Stride(input->width);
+      if (input->wants_floats) {
+        Need(groups->max_slots() * stride * sizeof(float), life, [input, stride](uint8_t* p) {
+          input->floats = {reinterpret_cast<float*>(p), stride};
+        });
+      }
+      if (input->wants_a8) {
+        Need(groups->most_a8_rows() * A8Bytes(1, input->width), life, [input](uint8_t* p) { input->a8_memory = p; });
+      }
+    }
   }
 
   void PlaceHeadAndScratch(size_t attention_bytes) {
@@ -189,6 +246,7 @@ class ArenaLayout {
   std::vector<Lifetime> floats_, normed_, a8_;  // [values]
   std::vector<ValueId> activated_from_;         // [values] input of a kActivate stage without a norm
   std::vector<bool> direct_a8_;                 // [values]
+  std::vector<ExpertLives> experts_;            // [experts nodes]
   std::vector<BufferNeed> needs_;
   std::vector<std::function<void(uint8_t*)>> assigns_;
 };

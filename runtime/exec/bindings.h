@@ -53,6 +53,7 @@ struct Scratch {
 };
 
 class AttentionGeometry;  // ops/attention_geometry.h
+class ExpertGroups;       // ops/expert_groups.h
 class RopeAngles;         // rope_angles.h
 
 struct Bindings {
@@ -84,6 +85,13 @@ struct Bindings {
     const RopeAngles* angles;  // null: no RoPE
   };
   std::vector<AttentionPlace> attention_places;
+
+  // Of every experts node: who goes to which expert, and the rows in that order before and behind the gated products.
+  struct ExpertsPlace {
+    ExpertGroups* groups;
+    ProductInput rows, hidden;  // a8_memory has a region an expert; a8 is not set
+  };
+  std::vector<ExpertsPlace> experts_places;
 };
 
 // Room for split attention: 32 heads of 128 over 200 000 tokens. A step that needs more runs unsplit.

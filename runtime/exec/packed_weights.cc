@@ -65,7 +65,7 @@ Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const
     if (tensor == nullptr) {
       return Errorf(Code::kNotFound, "%s: no tensor %s", source.description().c_str(), spec.name.c_str());
     }
-    if (!(tensor->shape == spec.shape) || tensor->shape.columns() % Traits(tensor->format).block_values != 0) {
+    if (!tensor->shape.Matches(spec.shape) || tensor->shape.columns() % Traits(tensor->format).block_values != 0) {
       return Errorf(Code::kCorrupt, "%s: tensor %s: expected %s in whole blocks of %s, the file has %s",
                     source.description().c_str(), spec.name.c_str(), spec.shape.ToString().c_str(),
                     Traits(tensor->format).name, tensor->shape.ToString().c_str());
@@ -75,16 +75,17 @@ Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const
     store->file_bytes_ += tensor->bytes;
     store->offsets_[id] = store->packed_bytes_;
     size_t bytes = tensor->shape.elements() * sizeof(float);
-    if (spec.shape.rank() == 2) {
+    if (!spec.is_table) {
       PackedMatrix& m = store->matrices_[id];
       m.kernel = &GetProductKernel(variant, tensor->format);
       m.format = tensor->format;
-      m.n = spec.shape[0];
-      m.k = spec.shape[1];
+      m.k = spec.shape.columns();
+      m.experts = spec.shape.rank() > 2 ? spec.shape[0] : 1;
+      m.n = spec.shape.rows() / m.experts;
       m.tile_bytes = m.kernel->tile_bytes(m.k);
       m.tiles = CeilDiv(m.n, m.kernel->n_tile);
       m.name = store->names_[id].c_str();
-      bytes = m.tiles * m.tile_bytes;
+      bytes = m.experts * m.tiles * m.tile_bytes;
     }
     store->packed_bytes_ += RoundUp(bytes, kAlignment);
     store->CutIntoPieces(static_cast<WeightId>(id), *tensor);
@@ -95,13 +96,16 @@ Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const
 void WeightStore::CutIntoPieces(WeightId id, const TensorInfo& tensor) {
   const size_t row_bytes = RowBytes(tensor.format, tensor.shape.columns());
   const size_t rows = tensor.shape.rows();
-  size_t step = rows;
+  size_t step = rows, n = rows;
   if (matrices_[id].kernel != nullptr) {
     const size_t n_tile = matrices_[id].kernel->n_tile;
     step = std::max(n_tile, kPieceBytes / row_bytes / n_tile * n_tile);
+    n = matrices_[id].n;
   }
-  staging_bytes_ = std::max(staging_bytes_, RoundUp(row_bytes * std::min(step, rows), kAlignment));
-  for (size_t row = 0; row < rows; row += step) pieces_.push_back({id, row, std::min(step, rows - row)});
+  staging_bytes_ = std::max(staging_bytes_, RoundUp(row_bytes * std::min(step, n), kAlignment));
+  for (size_t first = 0; first < rows; first += n) {
+    for (size_t row = 0; row < n; row += step) pieces_.push_back({id, first + row, std::min(step, n - row)});
+  }
 }
 
 Status WeightStore::LoadPiece(const WeightSource& source, const Piece& piece, uint8_t* staging) {
@@ -112,13 +116,14 @@ Status WeightStore::LoadPiece(const WeightSource& source, const Piece& piece, ui
   uint8_t* out = memory_.data() + offsets_[piece.weight];
   const PackedMatrix& m = matrices_[piece.weight];
   if (m.kernel == nullptr) {
-    Traits(tensor.format).dequantize(staging, reinterpret_cast<float*>(out), columns);
+    Traits(tensor.format).dequantize(staging, reinterpret_cast<float*>(out), columns * piece.rows);
     return Status();
   }
   const size_t n_tile = m.kernel->n_tile;
+  const size_t first_tile = piece.first_row / m.n * m.tiles + piece.first_row % m.n / n_tile;
   for (size_t row = 0; row < piece.rows; row += n_tile) {
     m.kernel->pack_tile(staging + row * row_bytes, row_bytes, std::min(n_tile, piece.rows - row), m.k,
-                        out + (piece.first_row + row) / n_tile * m.tile_bytes);
+                        out + (first_tile + row / n_tile) * m.tile_bytes);
   }
   return Status();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights of a plan: matrices packed for their kernels, vectors as floats. Each tensor is read once, in pieces, through a
+// The weights of a plan: matrices packed for their kernels, vectors and tables as floats. Each tensor is read once, in pieces, through a
 // staging buffer a thread; the packed form is the only copy. A tied embedding and head are one matrix.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/matmul/matmul.h"
@@ -18,14 +19,16 @@
 
 namespace moonlit {
 
+// A matrix, or the matrices of all experts, each of which starts with a tile of its own.
 struct PackedMatrix {
   const ProductKernel* kernel = nullptr;
   Format format{};
-  size_t n = 0;  // outputs (rows in the file)
+  size_t n = 0;  // outputs (rows in the file; of one expert)
   size_t k = 0;  // inputs
   size_t tile_bytes = 0;
-  size_t tiles = 0;
-  const uint8_t* data = nullptr;  // tile t at data + t * tile_bytes
+  size_t tiles = 0;  // of one expert
+  size_t experts = 1;
+  const uint8_t* data = nullptr;  // tile t of expert e at data + (e * tiles + t) * tile_bytes
   const char* name = nullptr;
 };
 
@@ -38,12 +41,12 @@ class WeightStore {
   // Reads and packs everything on the pool. `progress` as in PlanOptions. The source is needed no more afterwards.
   Status Load(const WeightSource& source, ThreadPool& pool, const std::function<bool(uint64_t, uint64_t)>& progress);
 
-  const PackedMatrix& matrix(WeightId id) const { return matrices_[id]; }  // REQUIRES: of rank 2
+  const PackedMatrix& matrix(WeightId id) const { return matrices_[id]; }  // REQUIRES: no table
   const float* vector(WeightId id) const { return id == kNoWeight ? nullptr : vectors_[id]; }
   uint64_t packed_bytes() const { return packed_bytes_; }
 
  private:
-  // A run of whole tiles of one matrix, or a whole vector.
+  // A run of whole tiles of one matrix, or a whole table.
   struct Piece {
     WeightId weight;
     size_t first_row, rows;
@@ -53,7 +56,7 @@ class WeightStore {
   Status LoadPiece(const WeightSource& source, const Piece& piece, uint8_t* staging);
 
   std::vector<const TensorInfo*> tensors_;  // [weights of the graph]
-  std::vector<PackedMatrix> matrices_;      // likewise; empty for vectors
+  std::vector<PackedMatrix> matrices_;      // likewise; empty for tables
   std::vector<size_t> offsets_;             // of either in memory_
   std::vector<const float*> vectors_;
   std::vector<std::string> names_;

@@ -6,6 +6,7 @@
 #include "runtime/exec/arena.h"
 #include "runtime/exec/bindings.h"
 #include "runtime/exec/ops/attention_geometry.h"
+#include "runtime/exec/ops/expert_groups.h"
 #include "runtime/exec/packed_weights.h"
 #include "runtime/exec/rope_angles.h"
 #include "runtime/exec/stage.h"
@@ -31,6 +32,7 @@ class PlanImpl : public Plan {
   void ChooseKernels();
   Status MakeCacheGroups();
   void PlaceAttention();
+  void PlaceExperts();
   void MakeStages();
   void Add(std::unique_ptr<ExecStage> stage) { stages_.push_back(std::move(stage)); }
   RopeAngles* AnglesFor(const RopeSpec& spec);
@@ -48,6 +50,7 @@ class PlanImpl : public Plan {
   std::vector<size_t> group_of_, layer_in_group_;  // [attention nodes]
   std::vector<std::unique_ptr<RopeAngles>> angles_;
   std::vector<std::unique_ptr<AttentionGeometry>> geometries_;
+  std::vector<std::unique_ptr<ExpertGroups>> expert_groups_;
   std::unique_ptr<Step> step_;
   Bindings bindings_{};
   Buffer arena_;
@@ -83,6 +86,7 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   }
   plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size());
   plan->ChooseKernels();
+  plan->PlaceExperts();
   size_t scratch = 0;
   for (const PageLayout& layout : plan->groups_) {
     scratch = std::max(scratch, plan->bindings_.attention->scratch_bytes(layout));
@@ -175,6 +179,14 @@ void PlanImpl::PlaceAttention() {
   }
 }
 
+void PlanImpl::PlaceExperts() {
+  for (const FusedStage& stage : fused_.stages) {
+    if (stage.kind != StageKind::kRoute) continue;
+    expert_groups_.push_back(std::make_unique<ExpertGroups>(stage.experts.route, options_.max_rows));
+    bindings_.experts_places.push_back({expert_groups_.back().get(), {}, {}});
+  }
+}
+
 void PlanImpl::MakeStages() {
   for (const auto& angles : angles_) Add(MakeRopeAnglesStage(bindings_, *angles));
   for (const FusedStage& stage : fused_.stages) {
@@ -196,7 +208,21 @@ void PlanImpl::MakeStages() {
         break;
       case StageKind::kGate:
       case StageKind::kAdd:
+      case StageKind::kScale:
+      case StageKind::kSigmoidGate:
         Add(MakeElementwiseStage(bindings_, stage));
+        break;
+      case StageKind::kRoute:
+        Add(MakeRouteStage(bindings_, stage));
+        break;
+      case StageKind::kGatherExperts:
+        Add(MakeGatherExpertsStage(bindings_, stage));
+        break;
+      case StageKind::kGatedExperts:
+        Add(MakeGatedExpertsStage(bindings_, stage));
+        break;
+      case StageKind::kDownExperts:
+        Add(MakeDownExpertsStage(bindings_, stage));
         break;
       case StageKind::kQkvPost:
         Add(MakeQkvPostStage(bindings_, stage));

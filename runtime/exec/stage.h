@@ -28,6 +28,10 @@ std::unique_ptr<ExecStage> MakeNormStage(const Bindings& bindings, const FusedSt
 std::unique_ptr<ExecStage> MakeProductsStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeGatedProductsStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeElementwiseStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeRouteStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeGatherExpertsStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeGatedExpertsStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeDownExpertsStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeRopeAnglesStage(const Bindings& bindings, RopeAngles& angles);
 std::unique_ptr<ExecStage> MakeQkvPostStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeAttentionStage(const Bindings& bindings, const FusedStage& stage);

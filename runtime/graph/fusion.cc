@@ -7,8 +7,9 @@
 namespace moonlit {
 namespace {
 
-constexpr const char* kStageNames[] = {"embed", "activate", "norm",     "products",  "gated_products",
-                                       "gate",  "add",      "qkv_post", "attention", "head"};
+constexpr const char* kStageNames[] = {
+    "embed",        "activate", "norm",           "products",      "gated_products", "gate",     "add",       "scale",
+    "sigmoid_gate", "route",    "gather_experts", "gated_experts", "down_experts",   "qkv_post", "attention", "head"};
 
 class Fuser {
  public:
@@ -51,6 +52,14 @@ class Fuser {
            std::all_of(users_[v].begin(), users_[v].end(), [&](uint32_t user) { return node(user).op == op; });
   }
 
+  // As x of a Linear or of experts, not as logits.
+  bool OnlyUsedByProducts(ValueId v) const {
+    return !users_[v].empty() && std::all_of(users_[v].begin(), users_[v].end(), [&](uint32_t user) {
+      const Node& n = node(user);
+      return n.op == Op::kLinear || (n.op == Op::kExperts && n.inputs[0] == v && n.inputs[1] != v);
+    });
+  }
+
   void EmitNode(uint32_t i) {
     const Node& n = node(i);
     done_[i] = true;
@@ -73,6 +82,15 @@ class Fuser {
       case Op::kGate:
         Emit(StageKind::kGate, n).gate = std::get<GateAttributes>(n.attributes).kind;
         break;
+      case Op::kScale:
+        Emit(StageKind::kScale, n).factor = std::get<ScaleAttributes>(n.attributes).factor;
+        break;
+      case Op::kSigmoidGate:
+        Emit(StageKind::kSigmoidGate, n);
+        break;
+      case Op::kExperts:
+        EmitExperts(i);
+        break;
       case Op::kLogits:
         EmitHead(n);
         break;
@@ -81,7 +99,7 @@ class Fuser {
 
   // A norm waits for its products or head, which know the form they want; anything else gets plain floats.
   void EmitNorm(const Node& n) {
-    if (OnlyUsedBy(n.output, Op::kLinear) || OnlyUsedBy(n.output, Op::kLogits)) return;
+    if (OnlyUsedByProducts(n.output) || OnlyUsedBy(n.output, Op::kLogits)) return;
     FusedStage& stage = Emit(StageKind::kNorm, n);
     stage.norm = n.weights[0];
     stage.eps = std::get<RmsNormAttributes>(n.attributes).eps;
@@ -95,7 +113,7 @@ class Fuser {
     stage.kind = StageKind::kActivate;
     stage.layer = layer;
     stage.input = stage.output = x;
-    if (producer.op == Op::kRmsNorm && OnlyUsedBy(x, Op::kLinear)) {
+    if (producer.op == Op::kRmsNorm && OnlyUsedByProducts(x)) {
       stage.input = producer.inputs[0];
       stage.norm = producer.weights[0];
       stage.eps = std::get<RmsNormAttributes>(producer.attributes).eps;
@@ -145,17 +163,47 @@ class Fuser {
   ProductPart Part(uint32_t i) {
     const Node& n = node(i);
     ProductPart part{n.weights[0], n.weights.size() > 1 ? n.weights[1] : kNoWeight, n.output};
-    if (users_[n.output].size() != 1) return part;
-    const uint32_t user = users_[n.output][0];
+    TakeAddend(i, part);
+    return part;
+  }
+
+  // The Add that is the only reader of node i's output becomes a part of its product.
+  void TakeAddend(uint32_t i, ProductPart& part) {
+    const ValueId output = node(i).output;
+    if (users_[output].size() != 1) return;
+    const uint32_t user = users_[output][0];
     const Node& add = node(user);
-    if (add.op != Op::kAdd || add.inputs[0] == add.inputs[1]) return part;
-    const ValueId other = add.inputs[0] == n.output ? add.inputs[1] : add.inputs[0];
+    if (add.op != Op::kAdd || add.inputs[0] == add.inputs[1]) return;
+    const ValueId other = add.inputs[0] == output ? add.inputs[1] : add.inputs[0];
     // The other side must be there already, as plain floats, and not itself be a product that waits for this Add.
-    if (graph_.values()[other].producer >= i || !IsEmitted(other)) return part;
+    if (graph_.values()[other].producer >= i || !IsEmitted(other)) return;
     part.addend = other;
     part.output = add.output;
     done_[user] = true;
-    return part;
+  }
+
+  FusedStage& EmitExpertsStage(StageKind kind, const Node& n, ValueId input) {
+    FusedStage& stage = Emit(kind, n);
+    stage.input = input;
+    stage.input_b = stage.output = kNoValue;
+    stage.experts = std::get<ExpertsSpec>(n.attributes);
+    stage.gate = stage.experts.gate;
+    stage.experts_index = fused_.experts_nodes;
+    return stage;
+  }
+
+  void EmitExperts(uint32_t i) {
+    const Node& n = node(i);
+    const auto bias = [&](size_t part) { return n.weights.size() > 3 ? n.weights[3 + part] : kNoWeight; };
+    EmitActivation(n.inputs[0], n.layer);
+    EmitExpertsStage(StageKind::kRoute, n, n.inputs[1]);
+    EmitExpertsStage(StageKind::kGatherExperts, n, n.inputs[0]);
+    EmitExpertsStage(StageKind::kGatedExperts, n, n.inputs[0]).parts = {{n.weights[0], bias(0)},
+                                                                        {n.weights[1], bias(1)}};
+    ProductPart down{n.weights[2], bias(2), n.output};
+    TakeAddend(i, down);
+    EmitExpertsStage(StageKind::kDownExperts, n, kNoValue).parts = {down};
+    ++fused_.experts_nodes;
   }
 
   // Whether an emitted stage writes v as plain floats.
@@ -210,11 +258,13 @@ class Fuser {
   void ShareResidualStorage() {
     for (size_t s = 0; s < fused_.stages.size(); ++s) {
       FusedStage& stage = fused_.stages[s];
-      if (stage.kind != StageKind::kProducts || stage.parts.size() != 1) continue;
+      const bool product = stage.kind == StageKind::kProducts || stage.kind == StageKind::kDownExperts;
+      if (!product || stage.parts.size() != 1) continue;
       const ProductPart& part = stage.parts[0];
       if (part.addend == kNoValue || LastReader(part.addend) != s) continue;
       const ValueId storage = fused_.storage[part.addend];
-      if (fused_.storage[stage.input] != storage) fused_.storage[part.output] = storage;
+      const bool is_input = stage.input != kNoValue && fused_.storage[stage.input] == storage;
+      if (!is_input) fused_.storage[part.output] = storage;
     }
   }
 

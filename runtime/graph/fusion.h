@@ -8,6 +8,8 @@
 //     needed no more (the residual stream stays in one buffer).
 //   - A RmsNorm that only feeds products is one stage with the quantization of its result (kActivate). Other product inputs get
 //     a kActivate stage without a norm.
+//   - Experts are four stages: rows choose, their activations are gathered by expert, gate and up as above, and down, which takes
+//     an addend like a Linear.
 //   - The last norm and the head are one stage, which runs on the wanted rows only; the stages between the last cache write
 //     and the head are marked, so that a chunk of a prompt need not compute them at all.
 #pragma once
@@ -29,6 +31,12 @@ enum class StageKind : uint8_t {
   kGatedProducts,  // product input -> output = gate(x parts[0]^T) * (x parts[1]^T)
   kGate,           // inputs gate (input) and up (input_b) -> output, when they could not be fused
   kAdd,            // input + input_b -> output, likewise
+  kScale,          // input * factor -> output
+  kSigmoidGate,    // input_b, each row by the sigmoid of input -> output
+  kRoute,          // router's logits (input): every row chooses its experts
+  kGatherExperts,  // product input `input` -> the same rows, ordered by expert
+  kGatedExperts,   // gathered rows (input) -> gate(x parts[0]^T) * (x parts[1]^T), by the row's expert
+  kDownExperts,    // the former -> parts[0].output = weighted sum over a row's experts (+ addend)
   kQkvPost,        // queries (input) and keys (input_b): head norms, RoPE; keys and values (input_c) go to the cache
   kAttention,      // queries (input) over the cache -> output
   kHead,           // wanted rows of input: norm, product with parts[0] -> logits
@@ -50,7 +58,10 @@ struct FusedStage {
   WeightId norm = kNoWeight;
   float eps = 0;
   GateKind gate = GateKind::kSilu;
+  float factor = 1;  // kScale
   std::vector<ProductPart> parts;
+  ExpertsSpec experts;           // the four stages of experts
+  uint32_t experts_index = 0;    // counts the experts nodes
   AttentionSpec attention;       // kQkvPost, kAttention
   uint32_t attention_index = 0;  // counts the attention nodes
   // After the last cache write: nothing but the head reads these rows, so only those that lead to wanted outputs matter.
@@ -62,6 +73,7 @@ struct FusedGraph {
   // storage[v]: values with equal storage share one buffer (always of equal width).
   std::vector<ValueId> storage;
   uint32_t attention_nodes = 0;
+  uint32_t experts_nodes = 0;
   std::string Dump(const Graph& graph) const;
 };
 

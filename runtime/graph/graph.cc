@@ -35,16 +35,20 @@ bool IdsExist(const Graph& graph, const Node& node) {
 
 const char* OpName(Op op) { return TraitsOf(op).name; }
 
-WeightId Graph::Weight(std::string name, Shape shape) {
+WeightId Graph::Weight(std::string name, Shape shape) { return Declare(std::move(name), shape, shape.rank() < 2); }
+
+WeightId Graph::Table(std::string name, Shape shape) { return Declare(std::move(name), shape, true); }
+
+WeightId Graph::Declare(std::string name, Shape shape, bool is_table) {
   for (size_t i = 0; i < weights_.size(); ++i) {
     if (weights_[i].name != name) continue;
-    if (!(weights_[i].shape == shape) && status_.ok()) {
+    if (!(weights_[i].shape == shape && weights_[i].is_table == is_table) && status_.ok()) {
       status_ = Errorf(Code::kCorrupt, "weight %s is wanted as %s and as %s", name.c_str(),
                        weights_[i].shape.ToString().c_str(), shape.ToString().c_str());
     }
     return static_cast<WeightId>(i);
   }
-  weights_.push_back({std::move(name), shape});
+  weights_.push_back({std::move(name), shape, is_table});
   return static_cast<WeightId>(weights_.size() - 1);
 }
 
@@ -91,6 +95,20 @@ ValueId Graph::Add(ValueId a, ValueId b) { return Append(Op::kAdd, {a, b}, {}, A
 
 ValueId Graph::Gate(ValueId gate, ValueId up, GateKind kind) {
   return Append(Op::kGate, {gate, up}, {}, GateAttributes{kind});
+}
+
+ValueId Graph::Scale(ValueId x, float factor) { return Append(Op::kScale, {x}, {}, ScaleAttributes{factor}); }
+
+ValueId Graph::SigmoidGate(ValueId gate, ValueId x) {
+  return Append(Op::kSigmoidGate, {gate, x}, {}, SigmoidGateAttributes{});
+}
+
+ValueId Graph::Experts(ValueId x, ValueId logits, const ExpertWeights& weights, const ExpertsSpec& spec) {
+  std::vector<WeightId> ids{weights.gate, weights.up, weights.down};
+  for (WeightId bias : {weights.gate_bias, weights.up_bias, weights.down_bias}) {
+    if (bias != kNoWeight) ids.push_back(bias);
+  }
+  return Append(Op::kExperts, {x, logits}, std::move(ids), spec);
 }
 
 void Graph::Logits(ValueId x, WeightId head) { Append(Op::kLogits, {x}, {head}, LogitsAttributes{}); }

@@ -79,6 +79,41 @@ struct AttentionSpec {
 
 enum class GateKind : uint8_t { kSilu };  // out = silu(gate) * up
 
+// How the scores of a router become the weights of the experts that it chooses.
+enum class RouterScores : uint8_t {
+  kSoftmax,          // softmax over all experts, of which the chosen keep theirs: mixtral, qwen, olmoe
+  kSoftmaxOfChosen,  // softmax over the logits of the chosen: granite, gpt-oss
+  kSigmoid,          // of each logit alone: deepseek v3, llama 4
+};
+
+// A row chooses its `used` best experts: by logit, or, where there is a selection bias, by score (logit for kSoftmaxOfChosen)
+// plus bias, which does not enter the weights. Of equals the lower number is first; NaN comes after everything else. The
+// weights of a row with a NaN logit are NaN where its scores are (all of them after a softmax); other rows keep theirs.
+struct RouteSpec {
+  size_t experts = 0;
+  size_t used = 0;  // experts of a row, at most all
+  RouterScores scores = RouterScores::kSoftmax;
+  bool normalise = false;  // the chosen weights are divided by their sum (at least the smallest normal float)
+  float scale = 1;         // multiplies the weights, last
+  WeightId selection_bias = kNoWeight;  // [experts]
+};
+
+inline constexpr size_t kMostExperts = 4096;
+
+struct ExpertsSpec {
+  RouteSpec route;
+  GateKind gate = GateKind::kSilu;
+  // The weight multiplies an expert's input (llama 4) instead of its output.
+  bool weigh_inputs = false;
+};
+
+// Of all experts, [experts, ffn, d], [experts, ffn, d], [experts, out, ffn]; biases [experts, ffn], [experts, ffn],
+// [experts, out] (Graph::Table), all three or none.
+struct ExpertWeights {
+  WeightId gate, up, down;
+  WeightId gate_bias = kNoWeight, up_bias = kNoWeight, down_bias = kNoWeight;
+};
+
 struct EmbedAttributes {};
 struct RmsNormAttributes {
   float eps;
@@ -88,10 +123,14 @@ struct AddAttributes {};
 struct GateAttributes {
   GateKind kind;
 };
+struct ScaleAttributes {
+  float factor;
+};
+struct SigmoidGateAttributes {};
 struct LogitsAttributes {};
 
 using Attributes = std::variant<EmbedAttributes, RmsNormAttributes, LinearAttributes, AttentionSpec, AddAttributes,
-                                GateAttributes, LogitsAttributes>;
+                                GateAttributes, ScaleAttributes, SigmoidGateAttributes, ExpertsSpec, LogitsAttributes>;
 
 struct Value {
   size_t width;       // [tokens, width]
@@ -101,13 +140,15 @@ struct Value {
 struct WeightSpec {
   std::string name;
   Shape shape;
+  bool is_table;  // held as plain floats: vectors, and what Graph::Table declares
 };
 
 struct Node {
   Op op;
   int layer;  // -1 outside the layers
   std::vector<ValueId> inputs;
-  std::vector<WeightId> weights;  // kLinear: matrix, then the bias if there is one
+  std::vector<WeightId>
+      weights;  // kLinear: matrix, then the bias if there is one; kExperts: gate, up, down, then biases
   ValueId output;
   Attributes attributes;
 };
@@ -119,6 +160,8 @@ class Graph {
  public:
   // Declares a weight; the same name twice gives the same id (a tied head) and must have the same shape.
   WeightId Weight(std::string name, Shape shape);
+  // The same for a weight of several rows that is no factor of a product (biases of experts): it is kept as floats.
+  WeightId Table(std::string name, Shape shape);
   // Layer number of the nodes that follow, for messages and dumps; -1 for none.
   void SetLayer(int layer) { layer_ = layer; }
 
@@ -131,7 +174,12 @@ class Graph {
   ValueId Attention(ValueId q, ValueId k, ValueId v, const AttentionSpec& spec);
   ValueId Add(ValueId a, ValueId b);
   ValueId Gate(ValueId gate, ValueId up, GateKind kind);  // silu(gate) * up (Shazeer 2020, arXiv:2002.05202)
-  void Logits(ValueId x, WeightId head);                  // [vocab, d]; ends the graph
+  ValueId Scale(ValueId x, float factor);
+  ValueId SigmoidGate(ValueId gate, ValueId x);  // gate: [tokens, 1]; x / (1 + exp(-gate)), each row by its gate
+  // Mixture of experts (Shazeer et al. 2017, arXiv:1701.06538). logits: [tokens, experts] of the router. A row's output is the sum
+  // over its chosen experts e, by ascending number, of weight * (down_e (gate(gate_e x + b, up_e x + b)) + b).
+  ValueId Experts(ValueId x, ValueId logits, const ExpertWeights& weights, const ExpertsSpec& spec);
+  void Logits(ValueId x, WeightId head);  // [vocab, d]; ends the graph
 
   // OK when every rule held and the graph ends in Logits; else the first fault, naming op, layer and weight.
   Status Finish() const;
@@ -143,6 +191,7 @@ class Graph {
   std::string Dump() const;
 
  private:
+  WeightId Declare(std::string name, Shape shape, bool is_table);
   ValueId Append(Op op, std::vector<ValueId> inputs, std::vector<WeightId> weights, Attributes attributes);
   std::vector<Value> values_;
   std::vector<WeightSpec> weights_;

@@ -44,6 +44,33 @@ Status CheckRope(const Graph& graph, const AttentionSpec& spec) {
   return CheckOptionalVector(graph, spec.rope.divisors, dims / 2);
 }
 
+// [experts, outputs, inputs]
+Status CheckExpertMatrix(const WeightSpec& weight, size_t experts, size_t inputs) {
+  MOONLIT_RETURN_IF_ERROR(CheckRank(weight, 3));
+  if (weight.shape[0] == experts && weight.shape[2] == inputs) return Status();
+  return Errorf(Code::kCorrupt, "weight %s: expected %zu experts of %zu inputs, it has shape %s", weight.name.c_str(),
+                experts, inputs, weight.shape.ToString().c_str());
+}
+
+Status CheckExpertBias(const WeightSpec& weight, const WeightSpec& matrix) {
+  const Shape expected{matrix.shape[0], matrix.shape[1]};
+  if (weight.shape == expected && weight.is_table) return Status();
+  return Errorf(Code::kCorrupt, "weight %s: expected a table %s, it has %s", weight.name.c_str(),
+                expected.ToString().c_str(), weight.shape.ToString().c_str());
+}
+
+Status CheckRoute(const Graph& graph, const RouteSpec& route, size_t logits) {
+  if (route.experts == 0 || route.experts > kMostExperts || route.used == 0 || route.used > route.experts) {
+    return Errorf(Code::kCorrupt, "%zu of %zu experts are used: expected 1 up to all, and at most %zu experts",
+                  route.used, route.experts, kMostExperts);
+  }
+  if (logits != route.experts) {
+    return Errorf(Code::kCorrupt, "the router has %zu outputs: expected one for each of %zu experts", logits,
+                  route.experts);
+  }
+  return CheckOptionalVector(graph, route.selection_bias, route.experts);
+}
+
 Status CheckWidth(const char* what, size_t found, size_t count, size_t dim) {
   if (found == count * dim) return Status();
   return Errorf(Code::kCorrupt, "%s are %zu wide: expected %zu heads of %zu", what, found, count, dim);
@@ -92,6 +119,35 @@ Result<size_t> AddShape(const Graph& graph, const Node& node) {
 }
 
 Result<size_t> GateShape(const Graph& graph, const Node& node) { return AddShape(graph, node); }
+
+Result<size_t> ScaleShape(const Graph& graph, const Node& node) { return Width(graph, node, 0); }
+
+Result<size_t> SigmoidGateShape(const Graph& graph, const Node& node) {
+  const size_t gate = Width(graph, node, 0);
+  if (gate == 1) return Width(graph, node, 1);
+  return Errorf(Code::kCorrupt, "the gate of a row is %zu wide: expected 1", gate);
+}
+
+Result<size_t> ExpertsShape(const Graph& graph, const Node& node) {
+  const ExpertsSpec& spec = std::get<ExpertsSpec>(node.attributes);
+  MOONLIT_RETURN_IF_ERROR(CheckRoute(graph, spec.route, Width(graph, node, 1)));
+  const WeightSpec &gate = Weight(graph, node, 0), &up = Weight(graph, node, 1), &down = Weight(graph, node, 2);
+  const size_t experts = spec.route.experts;
+  MOONLIT_RETURN_IF_ERROR(CheckExpertMatrix(gate, experts, Width(graph, node, 0)));
+  MOONLIT_RETURN_IF_ERROR(CheckExpertMatrix(up, experts, Width(graph, node, 0)));
+  if (!(gate.shape == up.shape)) {
+    return Errorf(Code::kCorrupt, "weights %s and %s: expected equal shapes, they have %s and %s", gate.name.c_str(),
+                  up.name.c_str(), gate.shape.ToString().c_str(), up.shape.ToString().c_str());
+  }
+  MOONLIT_RETURN_IF_ERROR(CheckExpertMatrix(down, experts, up.shape[1]));
+  if (node.weights.size() != 3 && node.weights.size() != 6) {
+    return Errorf(Code::kInternal, "experts have biases of all three products or of none");
+  }
+  for (size_t i = 3; i < node.weights.size(); ++i) {
+    MOONLIT_RETURN_IF_ERROR(CheckExpertBias(Weight(graph, node, i), Weight(graph, node, i - 3)));
+  }
+  return down.shape[1];
+}
 
 Result<size_t> LogitsShape(const Graph& graph, const Node& node) {
   return MatrixOutputs(Weight(graph, node, 0), Width(graph, node, 0));

@@ -17,6 +17,9 @@ Result<size_t> LinearShape(const Graph& graph, const Node& node);
 Result<size_t> AttentionShape(const Graph& graph, const Node& node);
 Result<size_t> AddShape(const Graph& graph, const Node& node);
 Result<size_t> GateShape(const Graph& graph, const Node& node);
+Result<size_t> ScaleShape(const Graph& graph, const Node& node);
+Result<size_t> SigmoidGateShape(const Graph& graph, const Node& node);
+Result<size_t> ExpertsShape(const Graph& graph, const Node& node);
 Result<size_t> LogitsShape(const Graph& graph, const Node& node);
 
 }  // namespace moonlit

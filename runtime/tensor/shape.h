@@ -38,6 +38,8 @@ class Shape {
   size_t columns() const { return rank_ == 0 ? 1 : dims_[rank_ - 1]; }
   size_t rows() const { return elements() / columns(); }
   bool operator==(const Shape&) const = default;
+  // Equal but for outermost dimensions of 1, which writers of GGUF keep or drop as they like.
+  bool Matches(const Shape& other) const;
   std::string ToString() const;  // "[2048, 5632]"
 
  private:

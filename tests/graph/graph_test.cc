@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <span>
+
 #include "runtime/graph/composites.h"
 #include "runtime/graph/fusion.h"
 
@@ -64,6 +66,48 @@ TEST(GraphTest, FusesALayerIntoItsStages) {
             "head %13 norm norm3 [embd]\n");
 }
 
+ExpertsSpec FourExperts(size_t used) {
+  ExpertsSpec spec;
+  spec.route.experts = 4;
+  spec.route.used = used;
+  return spec;
+}
+
+ExpertWeights Weights(Graph& g) {
+  return {g.Weight("gates", {4, 12, 8}), g.Weight("ups", {4, 12, 8}), g.Weight("downs", {4, 8, 12})};
+}
+
+// A mixture beside a shared expert with a gate.
+TEST(GraphTest, FusesExpertsIntoTheirStages) {
+  Graph g;
+  ValueId x = g.Embed(g.Weight("embd", {10, 8}));
+  const ValueId h = g.RmsNorm(x, g.Weight("norm", {8}), 1e-5f);
+  const ValueId logits = g.Linear(h, g.Weight("router", {4, 8}));
+  x = g.Add(x, g.Experts(h, logits, Weights(g), FourExperts(2)));
+  const ValueId gate = g.Linear(h, g.Weight("gate_inp", {1, 8}));
+  const ValueId shared =
+      GatedFeedForward(g, h, g.Weight("gate", {6, 8}), g.Weight("up", {6, 8}), g.Weight("down", {8, 6}));
+  x = g.Add(x, g.SigmoidGate(gate, shared));
+  g.Logits(g.Scale(x, 0.5f), g.Weight("embd", {10, 8}));
+  ASSERT_TRUE(g.Finish().ok()) << g.Finish().ToString();
+  EXPECT_THAT(g.Dump(), HasSubstr("%3 = experts %1 %2 gates [4, 12, 8] ups [4, 12, 8] downs [4, 8, 12] -> 8\n"));
+  EXPECT_EQ(Fuse(g).Dump(g),
+            "embed [embd -> %0]\n"
+            "activate %0 norm norm -> %1\n"
+            "products %1 [router -> %2] [gate_inp -> %5]\n"
+            "route %2\n"
+            "gather_experts %1\n"
+            "gated_experts %1 [gates] [ups]\n"
+            "down_experts [downs + %0 -> %4 in %0]\n"
+            "gated_products %1 [gate] [up] -> %8\n"
+            "activate %8 -> %8\n"
+            "products %8 [down -> %9]\n"
+            "sigmoid_gate %5 %9 -> %10\n"
+            "add %4 %10 -> %11\n"
+            "scale %11 -> %12\n"
+            "head %12 [embd]\n");
+}
+
 // A residual that is read again after its Add keeps its own buffer.
 TEST(GraphTest, KeepsAnAddendThatIsStillRead) {
   Graph g;
@@ -89,6 +133,17 @@ struct BadGraph {
   const char* reason;
   void (*build)(Graph& g, ValueId x);
 };
+
+void ExpectFaults(std::span<const BadGraph> cases) {
+  for (const BadGraph& bad : cases) {
+    Graph g;
+    const ValueId x = g.Embed(g.Weight("embd", {10, 8}));
+    g.SetLayer(3);
+    bad.build(g, x);
+    EXPECT_FALSE(g.Finish().ok());
+    EXPECT_THAT(std::string(g.Finish().message()), HasSubstr(bad.reason));
+  }
+}
 
 TEST(GraphTest, FaultsNameNodeLayerAndWeight) {
   const BadGraph cases[] = {
@@ -126,14 +181,52 @@ TEST(GraphTest, FaultsNameNodeLayerAndWeight) {
        }},
       {"values or weights that do not exist", [](Graph& g, ValueId x) { g.Add(x, x + 100); }},
   };
-  for (const BadGraph& bad : cases) {
-    Graph g;
-    const ValueId x = g.Embed(g.Weight("embd", {10, 8}));
-    g.SetLayer(3);
-    bad.build(g, x);
-    EXPECT_FALSE(g.Finish().ok());
-    EXPECT_THAT(std::string(g.Finish().message()), HasSubstr(bad.reason));
-  }
+  ExpectFaults(cases);
+}
+
+TEST(GraphTest, FaultsOfExpertsToo) {
+  const BadGraph cases[] = {
+      {"sigmoid_gate (layer 3): the gate of a row is 8 wide: expected 1",
+       [](Graph& g, ValueId x) { g.SigmoidGate(x, x); }},
+      {"experts (layer 3): the router has 8 outputs: expected one for each of 4 experts",
+       [](Graph& g, ValueId x) { g.Experts(x, x, Weights(g), FourExperts(2)); }},
+      {"experts (layer 3): 5 of 4 experts are used",
+       [](Graph& g, ValueId x) {
+         g.Experts(x, g.Linear(x, g.Weight("r", {4, 8})), Weights(g), FourExperts(5));
+       }},
+      {"experts (layer 3): 0 of 4 experts are used",
+       [](Graph& g, ValueId x) {
+         g.Experts(x, g.Linear(x, g.Weight("r", {4, 8})), Weights(g), FourExperts(0));
+       }},
+      {"experts (layer 3): weight gates: expected 3 dimensions of at least 1, it has [4, 8]",
+       [](Graph& g, ValueId x) {
+         ExpertWeights w{g.Weight("gates", {4, 8}), g.Weight("ups", {4, 12, 8}), g.Weight("downs", {4, 8, 12})};
+         g.Experts(x, g.Linear(x, g.Weight("r", {4, 8})), w, FourExperts(2));
+       }},
+      {"weight ups: expected 4 experts of 8 inputs, it has shape [5, 12, 8]",
+       [](Graph& g, ValueId x) {
+         ExpertWeights w{g.Weight("gates", {4, 12, 8}), g.Weight("ups", {5, 12, 8}), g.Weight("downs", {4, 8, 12})};
+         g.Experts(x, g.Linear(x, g.Weight("r", {4, 8})), w, FourExperts(2));
+       }},
+      {"weights gates and ups: expected equal shapes, they have [4, 12, 8] and [4, 13, 8]",
+       [](Graph& g, ValueId x) {
+         ExpertWeights w{g.Weight("gates", {4, 12, 8}), g.Weight("ups", {4, 13, 8}), g.Weight("downs", {4, 8, 12})};
+         g.Experts(x, g.Linear(x, g.Weight("r", {4, 8})), w, FourExperts(2));
+       }},
+      {"weight b: expected a table [4, 12], it has [4, 8]",
+       [](Graph& g, ValueId x) {
+         ExpertWeights w = Weights(g);
+         w.gate_bias = w.up_bias = w.down_bias = g.Table("b", {4, 8});
+         g.Experts(x, g.Linear(x, g.Weight("r", {4, 8})), w, FourExperts(2));
+       }},
+      {"biases of all three products or of none",
+       [](Graph& g, ValueId x) {
+         ExpertWeights w = Weights(g);
+         w.down_bias = g.Table("b", {4, 8});
+         g.Experts(x, g.Linear(x, g.Weight("r", {4, 8})), w, FourExperts(2));
+       }},
+  };
+  ExpectFaults(cases);
 }
 
 TEST(GraphTest, MustEndInLogits) {

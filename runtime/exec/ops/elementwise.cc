@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Add and Gate where no product takes them as an epilogue.
+// Add and Gate where no product takes them as an epilogue; Scale, SigmoidGate.
 #include "runtime/exec/stage.h"
 
 namespace moonlit {
@@ -10,10 +10,11 @@ class ElementwiseStage : public ExecStage {
   ElementwiseStage(const Bindings& b, const FusedStage& stage)
       : b_(b),
         tail_(stage.tail),
-        is_add_(stage.kind == StageKind::kAdd),
+        kind_(stage.kind),
+        factor_(stage.factor),
         width_(b.graph->values()[stage.output].width),
         left_(b.values[stage.input]),
-        right_(b.values[stage.input_b]),
+        right_(stage.input_b == kNoValue ? FloatRows{} : b.values[stage.input_b]),
         out_(b.values[stage.output]) {}
 
   size_t Begin() override {
@@ -23,16 +24,23 @@ class ElementwiseStage : public ExecStage {
 
   void Run(size_t task, size_t) override {
     const size_t row = rows_.first + task;
-    const auto function = is_add_ ? b_.activations->add : b_.activations->swiglu;
+    if (kind_ == StageKind::kScale) return b_.activations->scale(left_.row(row), factor_, out_.row(row), width_);
+    if (kind_ == StageKind::kSigmoidGate) {
+      float factor;
+      b_.activations->sigmoid(left_.row(row), &factor, 1);
+      return b_.activations->scale(right_.row(row), factor, out_.row(row), width_);
+    }
+    const auto function = kind_ == StageKind::kAdd ? b_.activations->add : b_.activations->swiglu;
     function(left_.row(row), right_.row(row), out_.row(row), width_);
   }
 
-  std::string Describe() const override { return is_add_ ? "add" : "gate"; }
+  std::string Describe() const override { return StageKindName(kind_); }
 
  private:
   const Bindings& b_;
   bool tail_;
-  bool is_add_;
+  StageKind kind_;
+  float factor_;
   size_t width_;
   FloatRows left_, right_, out_;
   RowRange rows_{};
