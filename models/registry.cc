@@ -8,7 +8,8 @@
 namespace moonlit {
 
 // The list. A new architecture: its file in models/arch/, its line here, its golden.
-#define MOONLIT_ARCHITECTURES(entry) entry(kLlama) entry(kQwen2) entry(kQwen3)
+#define MOONLIT_ARCHITECTURES(entry) \
+  entry(kGraniteMoe) entry(kLlama) entry(kOlmoe) entry(kQwen2) entry(kQwen2Moe) entry(kQwen3) entry(kQwen3Moe)
 
 #define MOONLIT_DECLARE(name) extern const Architecture name;
 MOONLIT_ARCHITECTURES(MOONLIT_DECLARE)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "models/common/config_reader.h"
 #include "models/common/rope_config.h"
@@ -74,10 +75,8 @@ struct ForeignKey {
 constexpr ForeignKey kForeignNumbers[] = {{"attn_logit_softcapping", 0},
                                           {"final_logit_softcapping", 0},
                                           {"attention.clamp_kqv", 0},
-                                          {"attention.max_alibi_bias", 0},
-                                          {"logit_scale", 1},
-                                          {"embedding_scale", 1},
-                                          {"residual_scale", 1}};
+                                          {"attention.max_alibi_bias", 0}};
+constexpr ForeignKey kForeignScales[] = {{"logit_scale", 1}, {"embedding_scale", 1}, {"residual_scale", 1}};
 constexpr ForeignKey kForeignFlags[] = {{"attention.causal", 1}, {"use_parallel_residual", 0}};
 
 Status Refused(const std::string& key, const std::string& found, const std::string& architecture) {
@@ -85,28 +84,37 @@ Status Refused(const std::string& key, const std::string& found, const std::stri
                 found.c_str(), architecture.c_str());
 }
 
-Status RefuseForeignKeys(const Metadata& metadata, const ModelConfig& config) {
-  const std::string prefix = config.architecture + ".";
-  for (const ForeignKey& foreign : kForeignNumbers) {
-    const std::string key = prefix + foreign.suffix;
+Status RefuseNumbers(const Metadata& metadata, const ModelConfig& config, std::span<const ForeignKey> keys) {
+  for (const ForeignKey& foreign : keys) {
+    const std::string key = config.architecture + "." + foreign.suffix;
     if (!metadata.Has(key)) continue;
     MOONLIT_ASSIGN_OR_RETURN(const double value, metadata.GetFloat(key));
     if (value != foreign.neutral) return Refused(key, std::to_string(value), config.architecture);
   }
+  return Status();
+}
+
+// Scales that are not 1, and one of attention other than 1 / sqrt(key_dim).
+Status RefuseForeignScales(const Metadata& metadata, const ModelConfig& config) {
+  MOONLIT_RETURN_IF_ERROR(RefuseNumbers(metadata, config, kForeignScales));
+  const std::string key = config.architecture + ".attention.scale";
+  if (!metadata.Has(key)) return Status();
+  MOONLIT_ASSIGN_OR_RETURN(const double scale, metadata.GetFloat(key));
+  const double usual = 1.0 / std::sqrt(static_cast<double>(config.key_dim));
+  if (std::fabs(scale - usual) <= 1e-6 * usual || scale == 0) return Status();
+  return Refused(key, std::to_string(scale), config.architecture);
+}
+
+Status RefuseForeignKeys(const Metadata& metadata, const ModelConfig& config) {
+  const std::string prefix = config.architecture + ".";
+  MOONLIT_RETURN_IF_ERROR(RefuseNumbers(metadata, config, kForeignNumbers));
   for (const ForeignKey& foreign : kForeignFlags) {
     const std::string key = prefix + foreign.suffix;
     if (!metadata.Has(key)) continue;
     MOONLIT_ASSIGN_OR_RETURN(const bool value, metadata.GetBool(key));
     if (value != (foreign.neutral != 0)) return Refused(key, value ? "true" : "false", config.architecture);
   }
-  // A scale other than 1 / sqrt(key_dim), and a window that hides a part of the context.
-  if (metadata.Has(prefix + "attention.scale")) {
-    MOONLIT_ASSIGN_OR_RETURN(const double scale, metadata.GetFloat(prefix + "attention.scale"));
-    const double usual = 1.0 / std::sqrt(static_cast<double>(config.key_dim));
-    if (!(std::fabs(scale - usual) <= 1e-6 * usual) && scale != 0) {
-      return Refused(prefix + "attention.scale", std::to_string(scale), config.architecture);
-    }
-  }
+  // A window that hides a part of the context.
   if (metadata.Has(prefix + "attention.sliding_window")) {
     MOONLIT_ASSIGN_OR_RETURN(const uint64_t window, metadata.GetUint(prefix + "attention.sliding_window"));
     if (window != 0 && window < config.n_ctx_train) {
@@ -115,6 +123,28 @@ Status RefuseForeignKeys(const Metadata& metadata, const ModelConfig& config) {
     }
   }
   return Status();
+}
+
+void ReadExperts(ConfigReader& reader, ModelConfig& config, ExpertsKey key) {
+  config.experts = key == ExpertsKey::kRequired ? reader.Count("expert_count", 1, kMostExperts)
+                                                : reader.Count("expert_count", 0, kMostExperts, 0);
+  if (config.experts == 0) return;
+  if (key == ExpertsKey::kRefused) {
+    reader.Fail(Errorf(Code::kUnsupported, "the model has experts (%sexpert_count), which this build can't run for %s",
+                       reader.prefix().c_str(), config.architecture.c_str()));
+    return;
+  }
+  config.experts_used = reader.Count("expert_used_count", 1, config.experts);
+  config.expert_width = reader.Count("expert_feed_forward_length", 1, kMaxFfnWidth, config.ffn_width);
+  config.shared_expert_width = reader.Count("expert_shared_feed_forward_length", 0, kMaxFfnWidth, config.ffn_width);
+}
+
+void ReadScales(ConfigReader& reader, ModelConfig& config) {
+  const auto read = [&](const char* suffix) { return static_cast<float>(reader.Number(suffix, 1e-6, 1e6, 1.0)); };
+  config.embedding_scale = read("embedding_scale");
+  config.residual_scale = read("residual_scale");
+  config.logit_divisor = read("logit_scale");
+  config.attention_scale = static_cast<float>(reader.Number("attention.scale", 0.0, 1e6, 0.0));
 }
 
 }  // namespace
@@ -193,7 +223,7 @@ std::string ConfigReader::Text(const char* suffix, const char* otherwise) {
 }
 
 Result<ModelConfig> ReadCommonConfig(const Metadata& metadata, const WeightSource& source,
-                                     const std::string& architecture) {
+                                     const std::string& architecture, const CommonFeatures& features) {
   ConfigReader reader(metadata, architecture);
   ModelConfig config;
   config.architecture = architecture;
@@ -207,12 +237,11 @@ Result<ModelConfig> ReadCommonConfig(const Metadata& metadata, const WeightSourc
   ReadHeads(reader, config);
   config.rms_eps = static_cast<float>(reader.Number("attention.layer_norm_rms_epsilon", 1e-20, 1.0));
   config.rope = ReadRopeSpec(reader, config.key_dim, config.n_ctx_train);
-  if (reader.Count("expert_count", 0, 1 << 20, 0) > 0) {
-    reader.Fail(Errorf(Code::kUnsupported, "the model has experts (%sexpert_count), which this build can't run for %s",
-                       reader.prefix().c_str(), architecture.c_str()));
-  }
+  ReadExperts(reader, config, features.experts);
+  if (features.scales) ReadScales(reader, config);
   MOONLIT_RETURN_IF_ERROR(reader.status());
   MOONLIT_RETURN_IF_ERROR(RefuseForeignKeys(metadata, config));
+  if (!features.scales) MOONLIT_RETURN_IF_ERROR(RefuseForeignScales(metadata, config));
   MOONLIT_RETURN_IF_ERROR(ReadVocabulary(metadata, source, reader, config));
   MOONLIT_RETURN_IF_ERROR(reader.status());
   return config;

@@ -26,13 +26,26 @@ struct ModelConfig {
   size_t vocab = 0;  // rows of token_embd.weight
   size_t n_ctx_train = 0;
   float rms_eps = 0;
+  size_t experts = 0;  // 0: every layer has one feed-forward network
+  size_t experts_used = 0;
+  size_t expert_width = 0;         // of one expert's hidden layer
+  size_t shared_expert_width = 0;  // of the expert that every token uses, where there is one
+  // Factors of the embedding, of what each block adds to the residual stream, and divisor of the logits; of q . k.
+  float embedding_scale = 1, residual_scale = 1, logit_divisor = 1, attention_scale = 0;
   RopeSpec rope;  // pairs and divisors are set by the architecture
+};
+
+// What an architecture can compute beyond a plain decoder; where it can't, a file that asks for it is refused.
+enum class ExpertsKey { kRefused, kOptional, kRequired };
+struct CommonFeatures {
+  ExpertsKey experts = ExpertsKey::kRefused;
+  bool scales = false;  // embedding_scale, residual_scale, logit_scale, attention.scale
 };
 
 // Reads the keys that decoder-only transformers share ("<architecture>.block_count" ...; GGUF's specification,
 // https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). A key that is absent without a default, of another type or out of
 // range is kCorrupt and names key, value and range.
 Result<ModelConfig> ReadCommonConfig(const Metadata& metadata, const WeightSource& source,
-                                     const std::string& architecture);
+                                     const std::string& architecture, const CommonFeatures& features = {});
 
 }  // namespace moonlit

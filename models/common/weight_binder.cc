@@ -16,7 +16,7 @@ WeightId WeightBinder::Bind(const std::string& name, Shape shape, bool optional)
     if (optional) return kNoWeight;
   } else {
     used_.insert(name);
-    if (!(tensor->shape == shape) && status_.ok()) {
+    if (!tensor->shape.Matches(shape) && status_.ok()) {
       status_ = Errorf(Code::kCorrupt, "%s: architecture %s needs tensor %s %s, the file has %s",
                        source_.description().c_str(), architecture_.c_str(), name.c_str(), shape.ToString().c_str(),
                        tensor->shape.ToString().c_str());

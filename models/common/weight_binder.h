@@ -30,12 +30,16 @@ class WeightBinder {
     return Bind(name, {outputs, inputs}, false);
   }
   WeightId Vector(const std::string& name, size_t size) { return Bind(name, {size}, false); }
+  // One matrix an expert: [experts, outputs, inputs].
+  WeightId Experts(const std::string& name, size_t experts, size_t outputs, size_t inputs) {
+    return Bind(name, {experts, outputs, inputs}, false);
+  }
   WeightId OptionalMatrix(const std::string& name, size_t outputs, size_t inputs) {
     return Bind(name, {outputs, inputs}, true);
   }
   WeightId OptionalVector(const std::string& name, size_t size) { return Bind(name, {size}, true); }
 
-  // The first missing or reshaped tensor: kCorrupt with architecture, tensor, expected and found.
+  // Outermost dimensions of 1 may be missing in the file. The first missing or reshaped tensor: kCorrupt with architecture, tensor, expected and found.
   const Status& status() const { return status_; }
   // Tensors of the file that nobody asked for, in file order.
   std::vector<std::string> Unused() const;

@@ -52,7 +52,7 @@ long AllocationsOfStep(LoadedModel& model, Sequence& sequence, std::span<const i
 
 TEST(StepAllocationTest, PrefillAndDecodeAllocateNothing) {
   const long at_start = allocations.load();
-  for (const char* fixture : {"llama", "llama-kquant"}) {
+  for (const char* fixture : {"llama", "llama-kquant", "qwen3moe"}) {
     LoadedModel model(fixture, {.threads = 3});
     Sequence sequence(&model.pages());
     const std::vector<int32_t> tokens(64, 5);

@@ -28,8 +28,10 @@ struct GoldenCase {
 
 // With F32 weights the fixtures' own float32 noise is below 2e-5 (their README); quantized ones carry larger weights.
 constexpr GoldenCase kCases[] = {
-    {"llama", false, 1e-4},       {"mistral", false, 1e-4},     {"qwen2", false, 1e-4},      {"qwen3", false, 1e-4},
-    {"llama3-rope", false, 1e-4}, {"llama-legacy", true, 2e-4}, {"llama-kquant", true, 2e-4}};
+    {"llama", false, 1e-4},      {"mistral", false, 1e-4},     {"qwen2", false, 1e-4},
+    {"qwen3", false, 1e-4},      {"llama3-rope", false, 1e-4}, {"mixtral", false, 1e-4},
+    {"qwen2moe", false, 1e-4},   {"qwen3moe", false, 1e-4},    {"olmoe", false, 1e-4},
+    {"granitemoe", false, 1e-4}, {"llama-legacy", true, 2e-4}, {"llama-kquant", true, 2e-4}};
 
 Json ReadGolden(const std::string& name) {
   std::ifstream file(FixturePath(name, "golden.json"));

@@ -22,7 +22,7 @@ constexpr PropertyCase kCases[] = {
     {"llama", CacheType::kF32, false},         {"llama", CacheType::kBF16, false},
     {"qwen3", CacheType::kF16, false},         {"llama-legacy", CacheType::kF32, false},
     {"llama-legacy", CacheType::kQ8_0, false}, {"llama-kquant", CacheType::kBF16, false},
-    {"llama-kquant", CacheType::kF32, true},
+    {"llama-kquant", CacheType::kF32, true},   {"qwen2moe", CacheType::kF16, false},
 };
 
 // Any ids do; a multiplicative walk visits many of the 320.

@@ -170,7 +170,8 @@ TEST_P(RegistryTest, HeadsMustDivide) {
 
 TEST_P(RegistryTest, PerLayerArraysMustBeEqual) {
   MetadataOverlay equal(source_->metadata());
-  equal.ints[prefix_ + "attention.head_count_kv"] = {2, 2};
+  const int64_t heads = source_->metadata().GetInt(prefix_ + "attention.head_count_kv").value();
+  equal.ints[prefix_ + "attention.head_count_kv"] = {heads, heads};
   EXPECT_TRUE(Load(equal, *source_).ok());
   MetadataOverlay mixed(source_->metadata());
   mixed.ints[prefix_ + "attention.head_count_kv"] = {2, 1};
@@ -260,20 +261,81 @@ TEST_P(RegistryTest, TheVocabularyMustAgree) {
   ExpectRefused(metadata, "vocab_size");
 }
 
-TEST_P(RegistryTest, UnknownRopeScalingAndExpertsAreRefused) {
+TEST_P(RegistryTest, UnknownRopeScalingIsRefused) {
   MetadataOverlay scaling(source_->metadata());
   scaling.strings[prefix_ + "rope.scaling.type"] = "longrope";
   scaling.numbers[prefix_ + "rope.scaling.factor"] = 4;
   ExpectRefused(scaling, "longrope");
-  MetadataOverlay experts(source_->metadata());
-  experts.ints[prefix_ + "expert_count"] = {8};
-  ExpectRefused(experts, "expert_count");
+}
+
+// A number of experts that the tensors do not have, in a file with experts or without; one that a token can't use.
+TEST_P(RegistryTest, ExpertsMustAgree) {
+  MetadataOverlay more(source_->metadata());
+  more.ints[prefix_ + "expert_count"] = {8};
+  if (!source_->metadata().Has(prefix_ + "expert_count")) {
+    ExpectRefused(more, prefix_ == "llama." ? "llama.expert_used_count" : prefix_ + "expert_count");
+    return;
+  }
+  ExpectRefused(more, "needs tensor blk.0.ffn_gate_inp.weight [8, 64], the file has [");
+  const int64_t experts = source_->metadata().GetInt(prefix_ + "expert_count").value();
+  for (int64_t used : {int64_t{0}, experts + 1, int64_t{-1}, int64_t{1} << 40}) {
+    MetadataOverlay metadata(source_->metadata());
+    metadata.ints[prefix_ + "expert_used_count"] = {used};
+    ExpectRefused(metadata, prefix_ + "expert_used_count");
+  }
+  for (int64_t count : {int64_t{-1}, int64_t{4097}, int64_t{1} << 40}) {
+    MetadataOverlay metadata(source_->metadata());
+    metadata.ints[prefix_ + "expert_count"] = {count};
+    ExpectRefused(metadata, prefix_ + "expert_count");
+  }
+  MetadataOverlay wide(source_->metadata());
+  wide.ints[prefix_ + "expert_feed_forward_length"] = {48};
+  ExpectRefused(wide,
+                "needs tensor blk.0.ffn_gate_exps.weight [" + std::to_string(experts) + ", 48, 64], the file has");
+  MetadataOverlay none(source_->metadata());
+  none.hidden = prefix_ + "expert_count";
+  ExpectRefused(none, prefix_ == "llama." ? "blk.0.ffn_gate.weight" : "expert_count");
+}
+
+// Of all tensors of experts: another count, another rank.
+TEST_P(RegistryTest, ExpertTensorsOfAnotherCountOrRankAreNamed) {
+  for (const TensorInfo* tensor : source_->All()) {
+    if (tensor->shape.rank() != 3) continue;
+    const Shape& s = tensor->shape;
+    for (const Shape& other : {Shape{s[0] + 1, s[1], s[2]}, Shape{s[0] * s[1], s[2]}, Shape{2, s[0], s[1], s[2]}}) {
+      SourceOverlay source(*source_);
+      source.replaced = *tensor;
+      source.replaced->shape = other;
+      const Status status = Load(source_->metadata(), source);
+      EXPECT_EQ(status.code(), Code::kCorrupt) << tensor->name;
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(tensor->name + " " + s.ToString() + ", the file has " + other.ToString()));
+    }
+  }
+}
+
+// GGUF writers drop outermost dimensions of 1 or keep them.
+TEST_P(RegistryTest, OutermostOnesDoNotMatter) {
+  for (const TensorInfo* tensor : source_->All()) {
+    SourceOverlay source(*source_);
+    source.replaced = *tensor;
+    Shape& shape = source.replaced->shape;
+    if (shape.rank() == 3) {
+      shape = {1, shape[0], shape[1], shape[2]};
+    } else if (shape.rank() == 2) {
+      shape = shape[0] == 1 ? Shape{shape[1]} : Shape{1, shape[0], shape[1]};
+    } else {
+      shape = {1, shape[0]};
+    }
+    EXPECT_TRUE(Load(source_->metadata(), source).ok()) << tensor->name;
+  }
 }
 
 // A softcap or a window that is passed over gives fluent nonsense.
 TEST_P(RegistryTest, KeysThatChangeTheMathematicsAreRefused) {
   for (const char* suffix : {"attn_logit_softcapping", "final_logit_softcapping", "attention.clamp_kqv", "logit_scale",
                              "embedding_scale", "residual_scale", "attention.scale"}) {
+    if (prefix_ == "granitemoe." && std::string_view(suffix).ends_with("scale")) continue;  // part of its mathematics
     MetadataOverlay metadata(source_->metadata());
     metadata.numbers[prefix_ + suffix] = 0.125001;
     ExpectRefused(metadata, suffix);
@@ -293,7 +355,7 @@ TEST_P(RegistryTest, UnknownArchitecturesNameTheKnownOnes) {
   const Status status = Load(metadata, *source_);
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_THAT(std::string(status.message()), HasSubstr("perceptron"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("llama, qwen2, qwen3"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("granitemoe, llama, olmoe, qwen2, qwen2moe, qwen3, qwen3moe"));
 }
 
 TEST_P(RegistryTest, EachMissingTensorIsNamedWithItsShape) {
@@ -334,7 +396,9 @@ TEST_P(RegistryTest, UnusedTensorsAreListed) {
   EXPECT_THAT(loaded->unused_tensors, testing::ElementsAre("blk.7.attn_q.weight"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, RegistryTest, testing::Values("llama", "llama3-rope", "qwen2", "qwen3"),
+INSTANTIATE_TEST_SUITE_P(Fixtures, RegistryTest,
+                         testing::Values("llama", "llama3-rope", "qwen2", "qwen3", "mixtral", "qwen2moe", "qwen3moe",
+                                         "olmoe", "granitemoe"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -22,8 +22,11 @@ struct Matrix {
 struct Config {
   std::string arch;
   size_t layers, d, heads, kv_heads, head_dim, rotated;
+  size_t experts, experts_used;
   double eps, rope_base, rope_scale;
-  bool rope_halves;  // pairs (i, i + rotated / 2); otherwise neighbours (2i, 2i + 1)
+  double embedding_scale, residual_scale, logit_divisor, attention_scale;
+  bool rope_halves;        // pairs (i, i + rotated / 2); otherwise neighbours (2i, 2i + 1)
+  bool normalise_weights;  // of the chosen experts
 };
 
 Result<Matrix> ReadMatrix(const WeightSource& source, const std::string& name) {
@@ -77,27 +80,38 @@ Vector RoundToBF16(const Vector& x, Rounding& rounding) {
   return y;
 }
 
-Vector MultiplyInBF16(const Matrix& w, const Vector& x, Rounding& rounding) {
-  const Vector input = RoundToBF16(x, rounding);
-  Vector y(w.rows);
-  for (size_t r = 0; r < w.rows; ++r) {
+// Rows [first, first + rows) of w times x.
+Vector MultiplyRows(const Matrix& w, size_t first, size_t rows, const Vector& x, Rounding* rounding) {
+  const bool in_bf16 = rounding != nullptr && rounding->halves_as_bf16 && w.half;
+  Vector input = x;
+  if (in_bf16) input = RoundToBF16(x, *rounding);
+  if (rounding != nullptr && w.quantized) input = RoundToA8(x, *rounding);
+  Vector y(rows);
+  for (size_t r = 0; r < rows; ++r) {
     for (size_t c = 0; c < w.columns; ++c) {
-      y[r] += double{F32FromBF16(BF16FromF32(w.values[r * w.columns + c]))} * input[c];
+      const float value = w.values[(first + r) * w.columns + c];
+      y[r] += double{in_bf16 ? F32FromBF16(BF16FromF32(value)) : value} * input[c];
     }
   }
   return y;
 }
 
 Vector Multiply(const Matrix& w, const Vector& x, Rounding* rounding) {
-  if (rounding != nullptr && rounding->halves_as_bf16 && w.half) return MultiplyInBF16(w, x, *rounding);
-  const Vector input = rounding != nullptr && w.quantized ? RoundToA8(x, *rounding) : x;
-  Vector y(w.rows);
-  for (size_t r = 0; r < w.rows; ++r) {
-    double sum = 0;
-    for (size_t c = 0; c < w.columns; ++c) sum += double{w.values[r * w.columns + c]} * input[c];
-    y[r] = sum;
-  }
-  return y;
+  return MultiplyRows(w, 0, w.rows, x, rounding);
+}
+
+// The `used` experts of greatest logit, each with its part of the softmax over all logits.
+std::vector<std::pair<size_t, double>> ChooseExperts(const Vector& logits, size_t used, bool normalise) {
+  std::vector<std::pair<size_t, double>> chosen;
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0, sum_of_chosen = 0;
+  for (size_t e = 0; e < logits.size(); ++e) chosen.emplace_back(e, std::exp(logits[e] - largest));
+  for (const auto& [expert, weight] : chosen) sum += weight;
+  std::stable_sort(chosen.begin(), chosen.end(), [&](const auto& a, const auto& b) { return a.second > b.second; });
+  chosen.resize(used);
+  for (const auto& [expert, weight] : chosen) sum_of_chosen += weight;
+  for (auto& [expert, weight] : chosen) weight /= normalise ? sum_of_chosen : sum;
+  return chosen;
 }
 
 Vector RmsNorm(const double* x, size_t n, const Matrix& weight, double eps) {
@@ -124,7 +138,14 @@ class Model {
     config_.eps = Float("attention.layer_norm_rms_epsilon", 1e-5);
     config_.rope_base = Float("rope.freq_base", 10000.0);
     config_.rope_scale = 1.0 / Float("rope.scaling.factor", 1.0);
-    config_.rope_halves = config_.arch != "llama";
+    config_.rope_halves = config_.arch != "llama" && config_.arch != "granitemoe";
+    config_.experts = Uint("expert_count", 0);
+    config_.experts_used = Uint("expert_used_count", 0);
+    config_.normalise_weights = config_.arch != "qwen2moe" && config_.arch != "olmoe";
+    config_.embedding_scale = Float("embedding_scale", 1);
+    config_.residual_scale = Float("residual_scale", 1);
+    config_.logit_divisor = Float("logit_scale", 1);
+    config_.attention_scale = Float("attention.scale", 1 / std::sqrt(static_cast<double>(config_.head_dim)));
     return Status();
   }
 
@@ -135,6 +156,7 @@ class Model {
     for (int32_t id : tokens) {
       const float* row = embedding->values.data() + static_cast<size_t>(id) * config_.d;
       rows.emplace_back(row, row + config_.d);
+      for (double& x : rows.back()) x *= config_.embedding_scale;
     }
     for (size_t layer = 0; layer < config_.layers; ++layer) {
       MOONLIT_RETURN_IF_ERROR(AttentionBlock(layer, rows));
@@ -147,7 +169,8 @@ class Model {
     }
     Vector logits;
     for (const Vector& x : rows) {
-      const Vector y = Multiply(*head, RmsNorm(x.data(), config_.d, *norm, config_.eps), rounding_);
+      Vector y = Multiply(*head, RmsNorm(x.data(), config_.d, *norm, config_.eps), rounding_);
+      for (double& logit : y) logit /= config_.logit_divisor;
       logits.insert(logits.end(), y.begin(), y.end());
     }
     return logits;
@@ -202,9 +225,12 @@ class Model {
     if (source_.Find(norm_name) != nullptr) {
       MOONLIT_ASSIGN_OR_RETURN(norm, Get(norm_name));
     }
+    // Of every head, or of all together.
+    const bool whole = norm != nullptr && norm->columns == x.size();
+    if (whole) x = RmsNorm(x.data(), x.size(), *norm, config_.eps);
     for (size_t h = 0; h < x.size() / config_.head_dim; ++h) {
       double* head = x.data() + h * config_.head_dim;
-      if (norm != nullptr) {
+      if (norm != nullptr && !whole) {
         const Vector y = RmsNorm(head, config_.head_dim, *norm, config_.eps);
         std::copy(y.begin(), y.end(), head);
       }
@@ -231,12 +257,16 @@ class Model {
       keys.push_back(std::move(k));
       values.push_back(std::move(v));
       MOONLIT_ASSIGN_OR_RETURN(const Vector y, Linear(blk + "attn_output", Attend(q, keys, values)));
-      for (size_t i = 0; i < y.size(); ++i) rows[t][i] += y[i];
+      Add(y, config_.residual_scale, rows[t]);
     }
     return Status();
   }
 
-  // softmax(q K^T / sqrt(head_dim)) V for one query token over all keys so far; query head h reads KV head h / (heads / kv_heads).
+  static void Add(const Vector& y, double factor, Vector& x) {
+    for (size_t i = 0; i < y.size(); ++i) x[i] += factor * y[i];
+  }
+
+  // softmax(scale q K^T) V for one query token over all keys so far; query head h reads KV head h / (heads / kv_heads).
   Vector Attend(const Vector& q, const std::vector<Vector>& keys, const std::vector<Vector>& values) const {
     const size_t dim = config_.head_dim;
     Vector out(config_.heads * dim);
@@ -247,7 +277,7 @@ class Model {
       for (size_t j = 0; j < keys.size(); ++j) {
         double dot = 0;
         for (size_t i = 0; i < dim; ++i) dot += q[h * dim + i] * keys[j][kv * dim + i];
-        p[j] = dot / std::sqrt(static_cast<double>(dim));
+        p[j] = dot * config_.attention_scale;
         largest = std::max(largest, p[j]);
       }
       for (double& value : p) sum += value = std::exp(value - largest);
@@ -258,17 +288,42 @@ class Model {
     return out;
   }
 
-  // SwiGLU (Shazeer 2020, arXiv:2002.05202): down(silu(gate x) * up x).
+  // SwiGLU (Shazeer 2020, arXiv:2002.05202): down(silu(gate x) * up x). `suffix` and `expert` select one of several networks.
+  Result<Vector> FeedForward(const std::string& blk, const char* suffix, size_t expert, size_t experts,
+                             const Vector& x) {
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* gate, Get(blk + "ffn_gate" + suffix + ".weight"));
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* up, Get(blk + "ffn_up" + suffix + ".weight"));
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* down, Get(blk + "ffn_down" + suffix + ".weight"));
+    const size_t width = gate->rows / experts, outputs = down->rows / experts;
+    Vector g = MultiplyRows(*gate, expert * width, width, x, rounding_);
+    const Vector u = MultiplyRows(*up, expert * width, width, x, rounding_);
+    for (size_t i = 0; i < g.size(); ++i) g[i] = g[i] / (1.0 + std::exp(-g[i])) * u[i];
+    return MultiplyRows(*down, expert * outputs, outputs, g, rounding_);
+  }
+
+  // Mixture of experts (Shazeer et al. 2017, arXiv:1701.06538), with the expert that every token uses where there is one.
+  Result<Vector> Mixture(const std::string& blk, const Vector& x) {
+    MOONLIT_ASSIGN_OR_RETURN(const Vector logits, Linear(blk + "ffn_gate_inp", x));
+    Vector sum(config_.d);
+    for (const auto& [expert, weight] : ChooseExperts(logits, config_.experts_used, config_.normalise_weights)) {
+      MOONLIT_ASSIGN_OR_RETURN(const Vector y, FeedForward(blk, "_exps", expert, config_.experts, x));
+      Add(y, weight, sum);
+    }
+    if (source_.Find(blk + "ffn_gate_inp_shexp.weight") != nullptr) {
+      MOONLIT_ASSIGN_OR_RETURN(const Vector gate, Linear(blk + "ffn_gate_inp_shexp", x));
+      MOONLIT_ASSIGN_OR_RETURN(const Vector y, FeedForward(blk, "_shexp", 0, 1, x));
+      Add(y, 1 / (1 + std::exp(-gate[0])), sum);
+    }
+    return sum;
+  }
+
   Status FeedForwardBlock(size_t layer, std::vector<Vector>& rows) {
     const std::string blk = "blk." + std::to_string(layer) + ".";
     MOONLIT_ASSIGN_OR_RETURN(const Matrix* norm, Get(blk + "ffn_norm.weight"));
     for (Vector& row : rows) {
       const Vector x = RmsNorm(row.data(), config_.d, *norm, config_.eps);
-      MOONLIT_ASSIGN_OR_RETURN(Vector gate, Linear(blk + "ffn_gate", x));
-      MOONLIT_ASSIGN_OR_RETURN(const Vector up, Linear(blk + "ffn_up", x));
-      for (size_t i = 0; i < gate.size(); ++i) gate[i] = gate[i] / (1.0 + std::exp(-gate[i])) * up[i];
-      MOONLIT_ASSIGN_OR_RETURN(const Vector y, Linear(blk + "ffn_down", gate));
-      for (size_t i = 0; i < y.size(); ++i) row[i] += y[i];
+      MOONLIT_ASSIGN_OR_RETURN(const Vector y, config_.experts == 0 ? FeedForward(blk, "", 0, 1, x) : Mixture(blk, x));
+      Add(y, config_.residual_scale, row);
     }
     return Status();
   }
