@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/api/load.h"
 
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <map>
 #include <utility>
 
 #include "models/poet/poet.h"
 #include "models/registry.h"
 #include "runtime/api/tokenizer_metadata.h"
+#include "runtime/base/checksum.h"
 #include "runtime/base/log.h"
 #include "runtime/exec/plan.h"
 #include "runtime/weights/gguf_source.h"
@@ -32,6 +36,29 @@ Result<std::unique_ptr<const Tokenizer>> MakeTokenizer(const GgufSource& source)
   const std::string& warning = (*tokenizer)->warning();
   if (!warning.empty()) Logf(LogLevel::kWarning, "file %s: %s", source.description().c_str(), warning.c_str());
   return tokenizer;
+}
+
+// Headers, which name and place every tensor, and samples of the weights: models of one shape differ there.
+Result<std::string> Identify(const ModelConfig& config, const GgufSource& source) {
+  constexpr uint64_t kSamples = 64;
+  constexpr size_t kSampleBytes = 64;
+  Checksum sum;
+  for (const GgufFile& file : source.files()) sum.Add(file.header().data(), file.header().size());
+  uint64_t total = 0, passed = 0, sample = 0;
+  for (const TensorInfo* tensor : source.All()) total += tensor->bytes;
+  for (const TensorInfo* tensor : source.All()) {
+    for (; sample < kSamples && total / kSamples * sample < passed + tensor->bytes; ++sample) {
+      const uint64_t offset = total / kSamples * sample - passed;
+      uint8_t bytes[kSampleBytes];
+      const auto size = static_cast<size_t>(std::min<uint64_t>(kSampleBytes, tensor->bytes - offset));
+      MOONLIT_RETURN_IF_ERROR(source.Read(*tensor, offset, bytes, size));
+      sum.Add(bytes, size);
+    }
+    passed += tensor->bytes;
+  }
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016" PRIx64, sum.Value());
+  return (config.name.empty() ? config.architecture : config.name) + " " + text;
 }
 
 ModelFacts CollectFacts(const ModelConfig& config, const GgufSource& source) {
@@ -77,6 +104,7 @@ Result<LoadedModel> OpenModel(const std::string& path) {
   LoadedModel model;
   MOONLIT_ASSIGN_OR_RETURN(model.tokenizer, MakeTokenizer(*source));
   model.facts = CollectFacts(loaded->config, *source);
+  MOONLIT_ASSIGN_OR_RETURN(model.facts.identity, Identify(loaded->config, *source));
   if (static_cast<size_t>(model.tokenizer->vocab_size()) > model.facts.n_vocab) {
     return Errorf(Code::kCorrupt, "file %s: the tokenizer has %d tokens, but token_embd.weight only %zu rows",
                   source->description().c_str(), model.tokenizer->vocab_size(), model.facts.n_vocab);

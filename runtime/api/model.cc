@@ -45,6 +45,7 @@ Result<EngineOptions> ToEngineOptions(const moonlit_model_options& from) {
   MOONLIT_RETURN_IF_ERROR(SetCacheType("key_type", from.key_type, &to.default_key_type, &to.key_type));
   MOONLIT_RETURN_IF_ERROR(SetCacheType("value_type", from.value_type, &to.default_value_type, &to.value_type));
   to.exact = from.exact != 0;
+  to.share_prefixes = from.share_prefixes != 0;
   if (from.variant != nullptr) to.variant = from.variant;
   if (from.progress != nullptr) {
     to.progress = [progress = from.progress, user = from.progress_user](uint64_t done, uint64_t total) {
@@ -84,6 +85,7 @@ void moonlit_model_options_init(moonlit_model_options* options, size_t size) {
   defaults.max_sessions = 1;
   defaults.chunk_tokens = 512;
   defaults.page_tokens = 64;
+  defaults.share_prefixes = 1;
   std::memcpy(options, &defaults, std::min(size, sizeof defaults));
 }
 

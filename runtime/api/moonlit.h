@@ -93,6 +93,9 @@ typedef struct moonlit_model_options {
   /* Called while loading with bytes done and in total; return non-zero to cancel. May be NULL. */
   int (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
+  /* Default 1: full pages of the cache stay known when their session ends, until they are needed, and a text that begins with the
+   * same tokens takes them instead of computing them again: the same bits. 0: every text is computed (benchmarks). */
+  int share_prefixes;
 } moonlit_model_options;
 
 MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);
@@ -152,6 +155,26 @@ MOONLIT_API void moonlit_session_free(moonlit_session* session);
 MOONLIT_API size_t moonlit_session_length(const moonlit_session* session);
 /* Forgets all but the first `length` tokens. */
 MOONLIT_API moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, moonlit_error* error);
+/* Drops tokens [first, last), whole pages (multiples of page_tokens), and moves what follows down: room in a full context without
+ * reading the text again. What is left is then read as if it had always stood there, but has been computed with what is gone. */
+MOONLIT_API moonlit_code moonlit_session_drop(moonlit_session* session, size_t first, size_t last,
+                                              moonlit_error* error);
+/* A second session with the same past, which goes its own way; it counts towards max_sessions. */
+MOONLIT_API moonlit_code moonlit_session_fork(moonlit_session* session, moonlit_session** fork, moonlit_error* error);
+/* Writes at most `capacity` ids of the session's tokens to `ids` (may be NULL when capacity is 0). Returns their full number. */
+MOONLIT_API size_t moonlit_session_tokens(const moonlit_session* session, int32_t* ids, size_t capacity);
+
+/* Writes the session (tokens and cache) to a file, which appears complete or not at all. */
+MOONLIT_API moonlit_code moonlit_session_save(moonlit_session* session, const char* path, moonlit_error* error);
+enum {
+  MOONLIT_ANY_VARIANT = 1 /* take a file of another kernel variant: what follows is as good, but not the same bits */
+};
+/* Makes the session what was saved. The model, its cache types and page_tokens must be the same, and the kernel variant unless
+ * MOONLIT_ANY_VARIANT is set: MOONLIT_UNSUPPORTED tells what differs. A damaged file is MOONLIT_CORRUPT. On failure the session
+ * keeps what it holds. */
+MOONLIT_API moonlit_code moonlit_session_load(moonlit_session* session, const char* path, int flags,
+                                              moonlit_error* error);
+
 /* Stops a running eval or generate before its next tile of work; it returns MOONLIT_CANCELLED (generate: finishes with
  * MOONLIT_FINISH_CANCELLED). Without one running it does nothing. Any thread. */
 MOONLIT_API void moonlit_session_cancel(moonlit_session* session);
@@ -180,7 +203,7 @@ typedef struct moonlit_generate_options {
   float top_p;             /* 1: off; default 0.95 */
   float min_p;             /* 0: off; default 0.05 */
   float repeat_penalty;    /* 1: off (default) */
-  uint32_t repeat_last_n;  /* tokens that the penalty looks back at; default 64 */
+  uint32_t repeat_last_n;  /* tokens of the session that the penalty looks back at; default 64 */
   uint64_t seed;           /* the same seed gives the same tokens; default 0 */
   const char* const* stop; /* [stop_count] NUL-terminated strings that end the text and are not given out */
   size_t stop_count;
@@ -209,6 +232,7 @@ typedef struct moonlit_generate_result {
   size_t generated_tokens;
   double prefill_seconds;
   double decode_seconds;
+  size_t reused_tokens; /* of prompt_tokens: taken from the cache instead of computed */
 } moonlit_generate_result;
 
 /* Appends the prompt to the session and generates. A prompt that does not fit is MOONLIT_EXHAUSTED with the needed and the allowed

@@ -55,6 +55,32 @@ class Session {
     moonlit_session_truncate(handle_.get(), length, &error);
     return MakeError(error);
   }
+  Error Drop(size_t first, size_t last) {
+    moonlit_error error = {};
+    moonlit_session_drop(handle_.get(), first, last, &error);
+    return MakeError(error);
+  }
+  Expected<Session> Fork() {
+    moonlit_session* fork = nullptr;
+    moonlit_error error = {};
+    if (moonlit_session_fork(handle_.get(), &fork, &error) != MOONLIT_OK) return MakeError(error);
+    return Session(fork);
+  }
+  std::vector<int32_t> Tokens() const {
+    std::vector<int32_t> ids(length());
+    moonlit_session_tokens(handle_.get(), ids.data(), ids.size());
+    return ids;
+  }
+  Error Save(const std::string& path) {
+    moonlit_error error = {};
+    moonlit_session_save(handle_.get(), path.c_str(), &error);
+    return MakeError(error);
+  }
+  Error Load(const std::string& path, int flags = 0) {
+    moonlit_error error = {};
+    moonlit_session_load(handle_.get(), path.c_str(), flags, &error);
+    return MakeError(error);
+  }
   // consume(position, logits): see moonlit_logits_fn.
   Error Eval(std::span<const int32_t> ids, moonlit_outputs outputs,
              const std::function<void(size_t position, std::span<const float> logits)>& consume) {

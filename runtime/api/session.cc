@@ -116,6 +116,44 @@ moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, m
   });
 }
 
+moonlit_code moonlit_session_drop(moonlit_session* session, size_t first, size_t last, moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    const auto length = static_cast<size_t>(session->session->length());
+    if (first > last || last > length) {
+      return Errorf(Code::kInvalidArgument, "drop tokens %zu to %zu: the session has %zu", first, last, length);
+    }
+    return session->session->Drop(static_cast<int64_t>(first), static_cast<int64_t>(last));
+  });
+}
+
+moonlit_code moonlit_session_fork(moonlit_session* session, moonlit_session** fork, moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    auto handle = std::make_unique<moonlit_session>();
+    handle->model = session->model;
+    MOONLIT_ASSIGN_OR_RETURN(handle->session, session->model->engine->Fork(*session->session));
+    *fork = handle.release();
+    return Status();
+  });
+}
+
+size_t moonlit_session_tokens(const moonlit_session* session, int32_t* ids, size_t capacity) {
+  const std::span<const int32_t> tokens = session->session->tokens();
+  std::copy_n(tokens.begin(), std::min(tokens.size(), capacity), ids);
+  return tokens.size();
+}
+
+moonlit_code moonlit_session_save(moonlit_session* session, const char* path, moonlit_error* error) {
+  return Guard(error, [&] { return session->model->engine->Save(*session->session, path); });
+}
+
+moonlit_code moonlit_session_load(moonlit_session* session, const char* path, int flags, moonlit_error* error) {
+  return Guard(error, [&] {
+    moonlit::RestoreOptions options;
+    options.any_variant = (flags & MOONLIT_ANY_VARIANT) != 0;
+    return session->model->engine->Restore(*session->session, path, options);
+  });
+}
+
 void moonlit_session_cancel(moonlit_session* session) { session->cancel.store(true); }
 
 moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t count, moonlit_outputs outputs,
@@ -151,6 +189,8 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
     session->cancel.store(false);
     MOONLIT_ASSIGN_OR_RETURN(moonlit::Sampler sampler,
                              moonlit::Sampler::Create(moonlit::api::ToSamplerOptions(complete)));
+    // The penalty looks back at what the session holds already, wherever that came from.
+    for (const int32_t id : session->session->tokens()) sampler.Accept(id);
     MOONLIT_ASSIGN_OR_RETURN(const moonlit::GenerateResult done,
                              moonlit::Generate(*session->model->engine, *session->session, {prompt, prompt_count},
                                                sampler, moonlit::api::ToGenerateOptions(complete, &session->cancel)));
@@ -162,6 +202,7 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
       full.generated_tokens = done.tokens.size();
       full.prefill_seconds = done.prefill_seconds;
       full.decode_seconds = done.decode_seconds;
+      full.reused_tokens = done.reused_tokens;
       std::memcpy(result, &full, std::min(full.size, sizeof full));
     }
     return Status();

@@ -2,11 +2,13 @@
 #include "runtime/decode/engine.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/attention/attention.h"
 #include "kernels/base/round.h"
-#include "runtime/decode/session_pool.h"
+#include "runtime/decode/session_use.h"
 #include "runtime/threads/topology.h"
 
 namespace moonlit {
@@ -113,7 +115,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
   o.progress = nullptr;  // it belongs to the load, and so does what it points to
 
   const size_t pages = o.max_sessions * CeilDiv(o.n_ctx, o.page_tokens);
-  MOONLIT_ASSIGN_OR_RETURN(auto page_pool, PagePool::Create(impl->plan->cache_groups(), pages));
+  PagePoolOptions pool_options;
+  pool_options.share_prefixes = o.share_prefixes;
+  MOONLIT_ASSIGN_OR_RETURN(auto page_pool, PagePool::Create(impl->plan->cache_groups(), pages, pool_options));
   impl->sessions = std::make_shared<SessionPool>(std::move(page_pool), o.max_sessions);
   impl->step_spans.reserve(o.max_sessions);
   impl->facts = std::move(model.facts);
@@ -123,7 +127,61 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
 
 Result<std::unique_ptr<Session>> Engine::NewSession() {
   MOONLIT_RETURN_IF_ERROR(impl_->sessions->Admit());
-  return std::unique_ptr<Session>(new Session(impl_->sessions));
+  const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
+  return std::unique_ptr<Session>(new Session(impl_->sessions, Sequence(impl_->sessions->pages())));
+}
+
+Result<std::unique_ptr<Session>> Engine::Fork(Session& session) {
+  std::unique_ptr<Session> fork;
+  MOONLIT_RETURN_IF_ERROR(session.Use([&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(impl_->sessions->Admit());
+    const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
+    fork.reset(new Session(impl_->sessions, session.sequence_.Fork()));
+    return Status();
+  }));
+  return fork;
+}
+
+SessionFacts Engine::SavedFacts() const {
+  SessionFacts facts;
+  facts.variant = impl_->options.variant;
+  facts.model = impl_->facts.identity + (impl_->options.exact ? ", exact" : "");
+  facts.vocab = impl_->plan->vocab_size();
+  facts.n_ctx = impl_->options.n_ctx;
+  return facts;
+}
+
+// Nobody writes to a page that this session holds, so other sessions may go on meanwhile.
+Status Engine::Save(Session& session, const std::string& path) {
+  return session.Use([&] { return SaveSession(session.sequence_, SavedFacts(), path); });
+}
+
+Status Engine::Restore(Session& session, const std::string& path, const RestoreOptions& options) {
+  return session.Use([&]() -> Status {
+    MOONLIT_ASSIGN_OR_RETURN(const File file, File::Open(path));
+    PagePool* pages = impl_->sessions->pages();
+    MOONLIT_ASSIGN_OR_RETURN(const SessionReader reader,
+                             SessionReader::Open(SourceOf(file), SavedFacts(), options, *pages));
+    // The lock is for the moments when pages change hands, not for reading the file.
+    std::optional<Sequence> restored;
+    {
+      const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
+      MOONLIT_ASSIGN_OR_RETURN(restored, Sequence::Make(pages, reader.shape()));
+    }
+    const Status status = reader.ReadPages(*restored);
+    const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
+    if (status.ok()) std::swap(session.sequence_, *restored);
+    restored.reset();
+    return status;
+  });
+}
+
+Status Engine::TakePrefix(Session& session, std::span<const int32_t> tokens, size_t* taken) {
+  return session.Use([&] {
+    const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
+    *taken = session.sequence_.TakePrefix(tokens);
+    return Status();
+  });
 }
 
 Status Engine::CheckSpans(std::span<const SessionSpan> spans, const LogitsConsumer* consumer) const {
@@ -203,7 +261,7 @@ Status Engine::RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consu
   const std::lock_guard<std::mutex> pages(impl_->sessions->mutex());
   for (const SessionSpan& span : spans) {
     if (status.ok()) {
-      span.session->sequence_.Commit(static_cast<int64_t>(span.tokens.size()));
+      span.session->sequence_.Commit(span.tokens);
     } else {
       span.session->sequence_.Truncate(span.session->length());  // gives the reserved pages back
     }
@@ -212,7 +270,8 @@ Status Engine::RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consu
 }
 
 Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Outputs outputs, LogitsConsumer* consumer,
-                       const std::atomic<bool>* abort, const std::function<void(size_t done)>& progress) {
+                       const std::atomic<bool>* abort, const std::function<void(size_t done)>& progress,
+                       size_t* reused) {
   if (tokens.empty()) return Status(Code::kInvalidArgument, "prefill: no tokens are given");
   const int64_t start = session.length();
   const size_t needed = static_cast<size_t>(start) + tokens.size();
@@ -222,7 +281,14 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
                   "with a larger n_ctx",
                   needed, static_cast<long long>(start), tokens.size(), impl_->options.n_ctx);
   }
-  for (size_t done = 0; done < tokens.size();) {
+  size_t done = 0;
+  if (outputs != Outputs::kAll) {
+    const size_t most = tokens.size() - (outputs == Outputs::kLast ? 1 : 0);
+    MOONLIT_RETURN_IF_ERROR(TakePrefix(session, tokens.first(most), &done));
+  }
+  if (reused != nullptr) *reused = done;
+  if (done == tokens.size() && progress) progress(done);
+  while (done < tokens.size()) {
     const size_t count = std::min(tokens.size() - done, impl_->options.chunk_tokens);
     const bool last = done + count == tokens.size();
     ChunkConsumer shifted(consumer, done);

@@ -19,6 +19,7 @@
 #include "kernels/cpu/variant.h"
 #include "runtime/base/status.h"
 #include "runtime/cache/cache.h"
+#include "runtime/cache/session_file.h"
 #include "runtime/exec/plan.h"
 #include "runtime/text/tokenizer.h"
 #include "runtime/threads/pool.h"
@@ -36,6 +37,9 @@ struct EngineOptions {
   bool default_value_type = true;
   CacheType value_type = CacheType::kF16;
   bool exact = false;
+  // Full blocks of the cache stay known when their session ends, until their pages are needed; Prefill takes them for a text
+  // that begins with the same tokens.
+  bool share_prefixes = true;
   std::string variant = {};    // "": MOONLIT_VARIANT from the environment, else the best for this CPU
   ThreadPool* pool = nullptr;  // an app's own pool (not owned); null: the engine makes one of `threads`
   std::function<bool(uint64_t done, uint64_t total)> progress = {};
@@ -50,6 +54,7 @@ struct ModelFacts {
   uint64_t parameters = 0;
   uint64_t file_bytes = 0;  // of the tensors
   std::string file_type;    // "Q4_0", "mostly Q4_K": the format with the most bytes
+  std::string identity;     // differs for models with other weights; one line, stored in session files
 };
 
 // What the engine needs of a model, whoever read it. Graph and weights are behind `make_plan` (called once, by Create,
@@ -69,12 +74,22 @@ class Session {
  public:
   ~Session();
   int64_t length() const { return sequence_.length(); }
+  // [length]; valid until the next call that changes the session.
+  std::span<const int32_t> tokens() const { return sequence_.tokens(); }
   // Forgets all but the first `length` tokens. kBusy; kInvalidArgument beyond 0 .. length().
   Status Truncate(int64_t length);
+  // Makes room in a full context: drops tokens [first, last) and moves what follows down by as many places, where it is
+  // then read as if it had always been there; it has still been computed with what is dropped. Whole blocks go:
+  // kInvalidArgument, naming the block's size, unless both are multiples of block_tokens() within length(). kBusy.
+  Status Drop(int64_t first, int64_t last);
+  int64_t block_tokens() const;  // EngineOptions::page_tokens
 
  private:
   friend class Engine;
-  explicit Session(std::shared_ptr<SessionPool> home);
+  Session(std::shared_ptr<SessionPool> home, Sequence sequence);
+  // Runs `body` as the session's only user; kBusy when there is another one.
+  template <typename Body>
+  Status Use(const Body& body);
   std::shared_ptr<SessionPool> home_;
   Sequence sequence_;
   std::atomic<bool> busy_{false};
@@ -103,6 +118,15 @@ class Engine {
 
   // kExhausted when max_sessions live sessions exist. Thread safe.
   Result<std::unique_ptr<Session>> NewSession();
+  // A second session with the same past; both go their own ways. They share what is in the cache, and the page that is not
+  // full is copied when one of them goes on. kExhausted as above, kBusy.
+  Result<std::unique_ptr<Session>> Fork(Session& session);
+
+  // Writes the session to a file, which appears complete or not at all (runtime/cache/session_file.h). kBusy, kIo, kNotFound.
+  Status Save(Session& session, const std::string& path);
+  // Makes the session what was saved. A failure leaves it as it was: what SessionReader::Open says, kCorrupt, kBusy, and
+  // kExhausted while there is no room for both.
+  Status Restore(Session& session, const std::string& path, const RestoreOptions& options = {});
 
   // One step for several sessions, each at most once; rows together at most chunk_tokens. Fails before anything runs
   // when a session would exceed n_ctx (kExhausted with needed and allowed counts), pages run out, a session is in use
@@ -113,14 +137,19 @@ class Engine {
   // Feeds any number of tokens (at least one) in chunks; `progress` after each chunk (tokens done); on failure the
   // session is back at its length before the call. outputs: kLast (of all tokens), kAll or kNone; the consumer sees
   // span 0 and token numbers of the whole call. Steps of other sessions may run between chunks.
+  // With share_prefixes, blocks that the cache still has of such a text are taken, not computed: the same bits. Not with
+  // kAll, and never the last token with kLast. *reused (may be null): how many tokens that were.
   Status Prefill(Session& session, std::span<const int32_t> tokens, Outputs outputs, LogitsConsumer* consumer,
-                 const std::atomic<bool>* abort = nullptr, const std::function<void(size_t done)>& progress = {});
+                 const std::atomic<bool>* abort = nullptr, const std::function<void(size_t done)>& progress = {},
+                 size_t* reused = nullptr);
 
  private:
   struct Impl;
   explicit Engine(std::unique_ptr<Impl> impl);
   Status CheckSpans(std::span<const SessionSpan> spans, const LogitsConsumer* consumer) const;
   Status RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort);
+  Status TakePrefix(Session& session, std::span<const int32_t> tokens, size_t* taken);
+  SessionFacts SavedFacts() const;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -67,7 +67,9 @@ class Generation {
     const auto progress = [&](size_t done) {
       if (options_.prefill_progress) options_.prefill_progress(done, prompt.size());
     };
-    const Status prefill = engine_.Prefill(session_, prompt, Outputs::kLast, &logits_, options_.cancel, progress);
+    size_t reused = 0;
+    const Status prefill =
+        engine_.Prefill(session_, prompt, Outputs::kLast, &logits_, options_.cancel, progress, &reused);
     result_.prefill_seconds = SecondsSince(start);
     if (prefill.code() == Code::kCancelled) {
       result_.finish = Finish::kCancelled;
@@ -75,6 +77,7 @@ class Generation {
     }
     MOONLIT_RETURN_IF_ERROR(prefill);
     result_.prompt_tokens = prompt.size();
+    result_.reused_tokens = reused;
     for (int32_t id : prompt) chooser_.Accept(id);
 
     const uint64_t decode_start = MonotonicNanoseconds();

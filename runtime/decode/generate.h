@@ -52,6 +52,7 @@ struct GenerateResult {
   Finish finish = Finish::kEnd;
   int stop_index = -1;          // which stop string
   size_t prompt_tokens = 0;     // fed before the first token; 0 when prefill was cancelled
+  size_t reused_tokens = 0;     // of these, taken from the cache instead of computed
   std::vector<int32_t> tokens;  // chosen, without the end token
   int32_t end_token = -1;       // the token that ended the text (kEnd)
   double prefill_seconds = 0;   // prompt to logits

@@ -83,6 +83,63 @@ TEST_F(Api, TruncatedSessionGivesTheSameLogits) {
   EXPECT_EQ(std::memcmp(first.data(), again.data(), first.size() * sizeof(float)), 0);
 }
 
+TEST_F(Api, AForkAndAFileHoldTheSamePast) {
+  const std::vector<int32_t> ids = Ids("床前明月光");
+  ASSERT_EQ(moonlit_eval(session_, ids.data(), ids.size(), MOONLIT_OUTPUT_NONE, nullptr, nullptr, &error_), MOONLIT_OK);
+  const std::string path = testing::TempDir() + "moonlit_api.session";
+  ASSERT_EQ(moonlit_session_save(session_, path.c_str(), &error_), MOONLIT_OK) << error_.message;
+  moonlit_session* fork = nullptr;
+  ASSERT_EQ(moonlit_session_fork(session_, &fork, &error_), MOONLIT_OK) << error_.message;
+  moonlit_session* none = nullptr;
+  EXPECT_EQ(moonlit_session_fork(session_, &none, &error_), MOONLIT_EXHAUSTED);
+  const auto keep = [](void* user, size_t, const float* logits, size_t n) {
+    static_cast<std::vector<float>*>(user)->assign(logits, logits + n);
+  };
+  std::vector<float> of_fork, of_file, of_session;
+  const int32_t next = ids[1];
+  ASSERT_EQ(moonlit_eval(fork, &next, 1, MOONLIT_OUTPUT_LAST, keep, &of_fork, &error_), MOONLIT_OK);
+  ASSERT_EQ(moonlit_session_load(fork, path.c_str(), 0, &error_), MOONLIT_OK) << error_.message;
+  std::vector<int32_t> held(ids.size());
+  EXPECT_EQ(moonlit_session_tokens(fork, nullptr, 0), ids.size());
+  EXPECT_EQ(moonlit_session_tokens(fork, held.data(), held.size()), ids.size());
+  EXPECT_EQ(held, ids);
+  ASSERT_EQ(moonlit_eval(fork, &next, 1, MOONLIT_OUTPUT_LAST, keep, &of_file, &error_), MOONLIT_OK);
+  ASSERT_EQ(moonlit_eval(session_, &next, 1, MOONLIT_OUTPUT_LAST, keep, &of_session, &error_), MOONLIT_OK);
+  ASSERT_FALSE(of_session.empty());
+  EXPECT_EQ(of_fork, of_session);
+  EXPECT_EQ(of_file, of_session);
+  EXPECT_EQ(moonlit_session_load(fork, "/no/such.session", 0, &error_), MOONLIT_NOT_FOUND);
+  EXPECT_EQ(moonlit_session_length(fork), ids.size() + 1) << "as it was";
+  moonlit_session_free(fork);
+}
+
+TEST_F(Api, DroppedPagesMakeRoom) {
+  const std::vector<int32_t> ids(128, Ids("月")[1]);
+  ASSERT_EQ(moonlit_eval(session_, ids.data(), 128, MOONLIT_OUTPUT_NONE, nullptr, nullptr, &error_), MOONLIT_OK);
+  EXPECT_EQ(moonlit_eval(session_, ids.data(), 1, MOONLIT_OUTPUT_NONE, nullptr, nullptr, &error_), MOONLIT_EXHAUSTED);
+  EXPECT_EQ(moonlit_session_drop(session_, 0, 65, &error_), MOONLIT_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.message, HasSubstr("multiples of 64"));
+  EXPECT_EQ(moonlit_session_drop(session_, 64, 192, &error_), MOONLIT_INVALID_ARGUMENT);
+  ASSERT_EQ(moonlit_session_drop(session_, 0, 64, &error_), MOONLIT_OK) << error_.message;
+  EXPECT_EQ(moonlit_session_length(session_), 64u);
+  EXPECT_EQ(moonlit_eval(session_, ids.data(), 64, MOONLIT_OUTPUT_NONE, nullptr, nullptr, &error_), MOONLIT_OK);
+}
+
+TEST_F(Api, ARepeatedPromptSaysWhatWasReused) {
+  const std::vector<int32_t> prompt(100, Ids("月")[1]);
+  moonlit_generate_options options;
+  moonlit_generate_options_init(&options, sizeof options);
+  options.max_tokens = 1;
+  for (const size_t reused : {0, 64}) {
+    ASSERT_EQ(moonlit_session_truncate(session_, 0, &error_), MOONLIT_OK);
+    moonlit_generate_result result = {};
+    result.size = sizeof result;
+    ASSERT_EQ(moonlit_generate(session_, prompt.data(), prompt.size(), &options, &result, &error_), MOONLIT_OK);
+    EXPECT_EQ(result.prompt_tokens, 100u);
+    EXPECT_EQ(result.reused_tokens, reused);
+  }
+}
+
 TEST_F(Api, FaultsAreCodesAndSentences) {
   const std::vector<int32_t> too_many(200, 5);
   EXPECT_EQ(moonlit_eval(session_, too_many.data(), too_many.size(), MOONLIT_OUTPUT_NONE, nullptr, nullptr, &error_),

@@ -69,6 +69,7 @@ Status FakePlan::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, 
     return span.pages[0][s / page_tokens] + s % page_tokens * sizeof(int32_t);
   };
   for (const StepSpan& span : spans) {
+    tokens += span.tokens.size();
     for (size_t i = 0; i < span.tokens.size(); ++i) {
       std::memcpy(slot(span, static_cast<size_t>(span.first_slot) + i), &span.tokens[i], sizeof(int32_t));
     }
@@ -94,6 +95,7 @@ LoadedModel MakeFakeModel(FakePlan** plan, size_t n_ctx_train, bool add_bos) {
   model.facts.architecture = "fake";
   model.facts.n_vocab = kFakeVocab;
   model.facts.n_ctx_train = n_ctx_train;
+  model.facts.identity = "fake model";
   model.tokenizer = MakeFakeTokenizer(add_bos);
   model.make_plan = [plan](const PlanOptions& options) -> Result<std::unique_ptr<Plan>> {
     auto made = std::make_unique<FakePlan>(options);

@@ -42,6 +42,7 @@ class FakePlan final : public Plan {
   // over).
   std::function<Status(std::span<const StepSpan>)> on_run;
   size_t runs = 0;
+  size_t tokens = 0;  // that all runs have computed
 
  private:
   PlanOptions options_;

@@ -158,6 +158,7 @@ class Bench : public Command {
                    BenchReport* report) const {
     ModelFlags flags = setup.flags;
     flags.chunk_tokens = std::min(setup.batch, setup.ubatch);
+    flags.share_prefixes = false;  // every repetition has the same prompt
     int code = kFailed;
     auto model = LoadModel(flags, &code);
     if (!model) return code;

@@ -7,6 +7,7 @@
 #include "tools/cli/interrupt.h"
 #include "tools/cli/model_flags.h"
 #include "tools/cli/progress_line.h"
+#include "tools/cli/prompt_cache.h"
 #include "tools/cli/text_flags.h"
 
 namespace moonlit::cli {
@@ -34,6 +35,7 @@ class Generate : public Command {
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     app.add_flag("--ignore-eos", ignore_end_, "Go on after an end token");
     app.add_flag("--echo", echo_, "Print the prompt before its continuation");
+    cache_.Declare(app);
     app.add_flag("--quiet,-q", quiet_, "No timings at the end");
     // Scripts made for llama.cpp go on working.
     app.add_option("-b,--batch-size,--fa,--flash-attn,--ngl,--gpu-layers", ignored_)->group("")->take_last();
@@ -54,18 +56,29 @@ class Generate : public Command {
     if ((code = CheckContext(*model, ids->size(), "the prompt")) != kOk) return code;
     auto session = model->NewSession();
     if (!session) return Report(session.error());
+    if (cache_.used() && (code = cache_.Load(*session, *ids, &known_)) != kOk) return code;
 
     FillOptions();
+    const std::span<const int32_t> unread = std::span(*ids).subspan(known_);
     if (n_ == 0) {
-      const api::Error error = session->Eval(*ids, MOONLIT_OUTPUT_NONE, {});
-      return error.code == MOONLIT_OK ? kOk : Report(error);
+      const api::Error error = session->Eval(unread, MOONLIT_OUTPUT_NONE, {});
+      if (error.code != MOONLIT_OK) return Report(error);
+      return cache_.used() ? cache_.Save(*session, ids->size()) : kOk;
     }
+    if ((code = GenerateText(*model, *session, prompt, unread)) == kFailed || !cache_.used()) return code;
+    const int saved = cache_.Save(*session, ids->size());
+    return code == kOk ? saved : code;
+  }
+
+ private:
+  int GenerateText(const api::Model& model, api::Session& session, const std::string& prompt,
+                   std::span<const int32_t> unread) {
     InterruptGuard guard;
-    guard.Watch(session->handle());
+    guard.Watch(session.handle());
     if (echo_) Print(prompt);
     auto progress = std::make_unique<ProgressLine>("prefill");
-    auto result = session->Generate(
-        *ids, options_,
+    auto result = session.Generate(
+        unread, options_,
         [&](std::string_view piece) {
           progress.reset();
           return Print(piece) && !Interrupted();
@@ -77,11 +90,10 @@ class Generate : public Command {
     guard.Watch(nullptr);
     if (!result) return Interrupted() ? kInterrupted : Report(result.error());
     if (!Print("\n")) return kFailed;
-    if (!quiet_) PrintTimings(model->info(), *result);
+    if (!quiet_) PrintTimings(model.info(), *result);
     return result->finish == MOONLIT_FINISH_CANCELLED && Interrupted() ? kInterrupted : kOk;
   }
 
- private:
   void DeclareSampling(CLI::App& app) {
     app.add_option("--temp,--temperature", options_.temperature, "Temperature; 0: always the most likely token")
         ->capture_default_str()
@@ -128,12 +140,14 @@ class Generate : public Command {
   void PrintTimings(const moonlit_model_info& info, const moonlit_generate_result& r) const {
     auto rate = [](size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
     static const char* const kFinish[] = {"end of text", "stop string", "token limit", "context full", "interrupted"};
+    const std::string known = known_ > 0 ? " (" + std::to_string(known_) + " more from the prompt cache)" : "";
     std::fprintf(stderr,
-                 "\nprefill %zu tokens in %.1f ms (%.1f tokens/s), decode %zu tokens in %.1f ms (%.1f tokens/s); %s; "
+                 "\nprefill %zu tokens%s in %.1f ms (%.1f tokens/s), decode %zu tokens in %.1f ms (%.1f tokens/s); %s; "
                  "%s, %u threads%s\n",
-                 r.prompt_tokens, 1e3 * r.prefill_seconds, rate(r.prompt_tokens, r.prefill_seconds), r.generated_tokens,
-                 1e3 * r.decode_seconds, rate(r.generated_tokens, r.decode_seconds), kFinish[r.finish], info.variant,
-                 info.threads, options_.temperature > 0 ? (", seed " + std::to_string(seed_)).c_str() : "");
+                 r.prompt_tokens, known.c_str(), 1e3 * r.prefill_seconds, rate(r.prompt_tokens, r.prefill_seconds),
+                 r.generated_tokens, 1e3 * r.decode_seconds, rate(r.generated_tokens, r.decode_seconds),
+                 kFinish[r.finish], info.variant, info.threads,
+                 options_.temperature > 0 ? (", seed " + std::to_string(seed_)).c_str() : "");
   }
 
   ModelFlags model_;
@@ -143,6 +157,8 @@ class Generate : public Command {
   int n_ = -1;
   std::vector<std::string> stop_;
   std::vector<const char*> stop_pointers_;
+  PromptCache cache_;
+  size_t known_ = 0;  // tokens of the prompt that came from the prompt cache
   bool ignore_end_ = false;
   bool echo_ = false;
   bool quiet_ = false;

@@ -78,6 +78,7 @@ moonlit_model_options ModelFlags::ToOptions() const {
   options.value_type = value_type.empty() ? nullptr : value_type.c_str();
   options.exact = exact ? 1 : 0;
   options.vocab_only = vocab_only ? 1 : 0;
+  options.share_prefixes = share_prefixes ? 1 : 0;
   return options;
 }
 

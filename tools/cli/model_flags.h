@@ -21,6 +21,7 @@ struct ModelFlags {
   std::string value_type;
   bool exact = false;
   bool vocab_only = false;
+  bool share_prefixes = true;
   bool warn_of_context = true;  // when it is longer than the model was trained for
 
   // `runs`: the command evaluates tokens (threads, context, cache); otherwise only -m is declared.
