@@ -9,6 +9,7 @@
 
 #include "models/poet/poet.h"
 #include "models/registry.h"
+#include "runtime/api/find_model.h"
 #include "runtime/api/tokenizer_metadata.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/log.h"
@@ -21,7 +22,10 @@ namespace {
 constexpr char kPoet[] = "poet";
 
 Result<std::unique_ptr<GgufSource>> OpenSource(const std::string& path) {
-  if (path != kPoet) return GgufSource::Open(path);
+  if (path != kPoet) {
+    MOONLIT_ASSIGN_OR_RETURN(const std::string found, FindModel(path));
+    return GgufSource::Open(found);
+  }
   const EmbeddedFile embedded = EmbeddedPoet();
   if (embedded.data != nullptr) return GgufSource::OpenMemory(embedded.data, embedded.size, "poet (built in)");
   MOONLIT_ASSIGN_OR_RETURN(const std::string found, FindPoet());

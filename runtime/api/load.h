@@ -12,7 +12,8 @@
 
 namespace moonlit {
 
-// `path`: a GGUF file (any part of a split set), or "poet" for the model that Moonlit carries. Weights are read later, by make_plan.
+// `path`: a GGUF file (any part of a split set), a name in the folder of models (find_model.h), or "poet" for the model that Moonlit
+// carries. Weights are read later, by make_plan.
 Result<LoadedModel> OpenModel(const std::string& path);
 
 // The tokenizer alone; a file without tensors will do.

@@ -100,7 +100,8 @@ typedef struct moonlit_model_options {
 
 MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);
 
-/* `path`: a GGUF file (any part of a split one), or "poet" for the model that Moonlit carries. */
+/* `path`: a GGUF file (any part of a split one), "poet" for the model that Moonlit carries, or a name: where no file of that name is, it
+ * means NAME.gguf in $MOONLIT_MODELS, by default $XDG_DATA_HOME/moonlit/models or ~/.local/share/moonlit/models. */
 MOONLIT_API moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options,
                                             moonlit_model** model, moonlit_error* error);
 MOONLIT_API void moonlit_model_free(moonlit_model* model);

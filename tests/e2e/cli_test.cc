@@ -468,5 +468,16 @@ TEST(Cli, InspectAndDoctor) {
     EXPECT_THAT(doctor.out, HasSubstr(word));
 }
 
+TEST(Cli, ModelsAreFoundByTheirNames) {
+  RunOptions options;
+  options.environment = {"MOONLIT_MODELS=" + kGolden + "llama"};
+  EXPECT_EQ(RunMoonlit({"tokenize", "-m", "model", "-p", "a"}, options).exit_code, 0);
+  EXPECT_THAT(RunMoonlit({"inspect", "model"}, options).out, HasSubstr(kGolden + "llama/model.gguf"));
+  EXPECT_THAT(RunMoonlit({"doctor"}, options).out, HasSubstr("models     " + kGolden + "llama: model\n"));
+  const Outcome missing = RunMoonlit({"tokenize", "-m", "smollm2", "-p", "a"}, options);
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("fetch_smollm2.py"));
+}
+
 }  // namespace
 }  // namespace moonlit::test

@@ -2,18 +2,25 @@
 // `moonlit doctor`: what this machine is, which kernels it gets and why. One of the commands that may look below the API.
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "kernels/attention/attention.h"
 #include "kernels/cpu/features.h"
 #include "kernels/cpu/variant.h"
 #include "kernels/matmul/matmul.h"
+#include "runtime/api/find_model.h"
 #include "runtime/api/moonlit.h"
 #include "runtime/decode/engine.h"
 #include "runtime/threads/topology.h"
 #include "tools/cli/command.h"
+#include "tools/cli/model_flags.h"
 #include "tools/cli/versions.h"
 
 namespace moonlit::cli {
@@ -81,6 +88,7 @@ class Doctor : public Command {
     const ThreadDefault threads = DefaultThreadCount(ReadTopology());
     std::printf("threads    %zu: %s\n", threads.threads, threads.reason.c_str());
     PrintMemory();
+    PrintModels();
     std::printf("libraries ");
     for (const LibraryVersion& library : kLibraryVersions) std::printf(" %s %s;", library.name, library.version);
     std::printf("\n");
@@ -110,6 +118,21 @@ class Doctor : public Command {
     std::getline(huge, pages);
     std::printf("memory     %s, %s available; transparent huge pages: %s\n", total.c_str(), available.c_str(),
                 pages.empty() ? "unknown" : pages.c_str());
+  }
+
+  // The names that -m knows besides poet.
+  static void PrintModels() {
+    const std::string folder = ModelsFolder();
+    if (folder.empty()) return;
+    std::vector<std::string> names;
+    std::error_code unreadable;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, unreadable)) {
+      if (entry.path().extension() == ".gguf") names.push_back(entry.path().stem().string());
+    }
+    std::sort(names.begin(), names.end());
+    std::printf("models     %s:", folder.c_str());
+    for (const std::string& name : names) std::printf(" %s", Printable(name).c_str());
+    std::printf("%s\n", names.empty() ? " none (tools/models/fetch_smollm2.py brings one)" : "");
   }
 
   static void PrintKernels(Variant variant) {

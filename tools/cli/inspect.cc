@@ -7,6 +7,7 @@
 #include <string>
 
 #include "models/poet/poet.h"
+#include "runtime/api/find_model.h"
 #include "runtime/api/moonlit.hpp"
 #include "runtime/gguf/gguf.h"
 #include "tools/cli/model_flags.h"
@@ -34,7 +35,9 @@ class Inspect : public Command {
       if (!poet.ok()) return Report({MOONLIT_NOT_FOUND, std::string(poet.status().message())});
       file_ = poet.value();
     }
-    const Result<GgufFile> opened = GgufFile::Open(file_);
+    const Result<std::string> found = FindModel(file_);
+    if (!found.ok()) return Report({MOONLIT_NOT_FOUND, std::string(found.status().message())});
+    const Result<GgufFile> opened = GgufFile::Open(found.value());
     if (!opened.ok()) {
       return Report({static_cast<moonlit_code>(opened.status().code()), std::string(opened.status().message())});
     }
