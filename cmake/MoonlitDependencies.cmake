@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Targets that the rest of the build may name: hwy_headers, GTest::gtest, GTest::gtest_main, GTest::gmock, moonlit_cli11,
-# moonlit_json, moonlit_pcre2, moonlit_utf8proc, Threads::Threads. Where their sources come from: MoonlitFetch.cmake.
+# Targets that the rest of the build may name: hwy_headers, GTest::gtest, GTest::gtest_main, GTest::gmock,
+# benchmark::benchmark, moonlit_cli11, moonlit_json, moonlit_pcre2, moonlit_utf8proc, Threads::Threads. Where their sources come from: MoonlitFetch.cmake.
 #
 # Libraries are built here from their source files, not by their own build scripts: one set of flags (sanitizers and
 # cross compilers included), static, hidden symbols, no install rules, tools or tests.
@@ -151,5 +151,25 @@ if(MOONLIT_BUILD_TESTS)
     moonlit_foreign_library(moonlit_gtest_main)
     target_link_libraries(moonlit_gtest_main PUBLIC moonlit_gmock)
     add_library(GTest::gtest_main ALIAS moonlit_gtest_main)
+  endif()
+endif()
+
+if(MOONLIT_BUILD_BENCHMARKS)
+  moonlit_system_package(benchmark 1.7 found)
+  if(NOT found)
+    moonlit_source(benchmark directory)
+    file(GLOB sources "${directory}/src/*.cc")
+    list(FILTER sources EXCLUDE REGEX "/benchmark_main\\.cc$")
+    get_property(version GLOBAL PROPERTY MOONLIT_DEP_benchmark_VERSION)
+    add_library(moonlit_benchmark STATIC EXCLUDE_FROM_ALL ${sources})
+    moonlit_foreign_library(moonlit_benchmark)
+    target_include_directories(moonlit_benchmark SYSTEM PUBLIC "${directory}/include")
+    target_compile_features(moonlit_benchmark PUBLIC cxx_std_17)
+    # NDEBUG: its loop must not check itself, whatever our build type is.
+    target_compile_definitions(moonlit_benchmark PUBLIC BENCHMARK_STATIC_DEFINE
+      PRIVATE NDEBUG HAVE_STD_REGEX HAVE_STEADY_CLOCK BENCHMARK_VERSION="v${version}")
+    target_compile_options(moonlit_benchmark PRIVATE -O2)
+    target_link_libraries(moonlit_benchmark PUBLIC Threads::Threads)
+    add_library(benchmark::benchmark ALIAS moonlit_benchmark)
   endif()
 endif()

@@ -11,6 +11,10 @@
 #   moonlit_test(kernels/norm_test LABELS unit DEPENDS kernels/norm tests/support)
 #     tests/kernels/norm_test.cc, with GoogleTest's main. Extra SOURCES, ARGS and TIMEOUT if need be. SLOW ones start first.
 #     The label "portable" says that no kernel is involved: under an emulator one processor stands for all.
+#
+#   moonlit_bench(kernels/norm/norm_bench DEPENDS kernels/norm)
+#     kernels/norm/norm_bench.cc with the main of kernels/cpu/bench_main.cc, and a test with the label "bench" that every
+#     benchmark runs once. Nothing without -DMOONLIT_BUILD_BENCHMARKS=ON.
 include_guard()
 
 function(moonlit_target_name room out)
@@ -162,5 +166,23 @@ function(moonlit_test path)
   set_tests_properties(${path} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
   if(ARG_SLOW)
     set_tests_properties(${path} PROPERTIES COST 1000)
+  endif()
+endfunction()
+
+function(moonlit_bench path)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  if(NOT MOONLIT_BUILD_BENCHMARKS)
+    return()
+  endif()
+  get_filename_component(name "${path}" NAME)
+  add_executable(${name} "${PROJECT_SOURCE_DIR}/${path}.cc" "${PROJECT_SOURCE_DIR}/kernels/cpu/bench_main.cc")
+  target_link_libraries(${name} PRIVATE moonlit_options benchmark::benchmark)
+  moonlit_link_rooms(${name} ${ARG_DEPENDS} kernels/cpu)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
+  # With tests only: a project without them has no use for the targets' test.
+  if(MOONLIT_BUILD_TESTS)
+    add_test(NAME ${path} COMMAND "${CMAKE_COMMAND}" "-DBENCH=$<TARGET_FILE:${name}>" "-DEMULATOR=${CMAKE_CROSSCOMPILING_EMULATOR}"
+      -P "${PROJECT_SOURCE_DIR}/cmake/CheckBench.cmake")
+    set_tests_properties(${path} PROPERTIES LABELS bench TIMEOUT 600)
   endif()
 endfunction()

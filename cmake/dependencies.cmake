@@ -49,6 +49,14 @@ moonlit_dependency(googletest VERSION 1.16.0
   DEBIAN   googletest googletest_1.16.0.orig.tar.gz
            2f54382b5d13d6cd0be2afc524f1e510d37f8ba78c2d439c5bea64ef37e30d01)
 
+# For -DMOONLIT_BUILD_BENCHMARKS=ON alone.
+moonlit_dependency(benchmark VERSION 1.9.1
+  UPSTREAM https://github.com/google/benchmark/archive/refs/tags/v1.9.1.tar.gz
+           32131c08ee31eeff2c8968d7e874f3cb648034377dfc32a4c377fa8796d84981
+  DEBIAN   benchmark benchmark_1.9.1.orig.tar.gz
+           32131c08ee31eeff2c8968d7e874f3cb648034377dfc32a4c377fa8796d84981
+  ONLY     */include/* */src/* */LICENSE*)
+
 # Float products (runtime/xnnpack): projects without releases. These snapshots were built and tested together.
 moonlit_dependency(xnnpack VERSION 4ea82e5
   DEBIAN   xnnpack xnnpack_0.0~git20241108.4ea82e5.orig.tar.xz

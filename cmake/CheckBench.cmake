@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# cmake -DBENCH=program [-DEMULATOR=words] -P CheckBench.cmake: every benchmark of the program runs one iteration, without an error,
+# and reports a rate.
+execute_process(COMMAND ${EMULATOR} "${BENCH}" --benchmark_min_time=1x --benchmark_format=json
+  RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+if(failed)
+  message(FATAL_ERROR "${BENCH}: ended with ${failed}\n${errors}")
+endif()
+string(JSON count ERROR_VARIABLE fault LENGTH "${output}" benchmarks)
+if(fault OR count EQUAL 0)
+  message(FATAL_ERROR "${BENCH}: no benchmark ran ${fault}\n${output}")
+endif()
+math(EXPR last "${count} - 1")
+foreach(i RANGE ${last})
+  string(JSON name GET "${output}" benchmarks ${i} name)
+  string(JSON error ERROR_VARIABLE none GET "${output}" benchmarks ${i} error_message)
+  if(NOT none)
+    message(FATAL_ERROR "${name}: ${error}")
+  endif()
+  foreach(counter GOPS "GB/s")
+    string(JSON rate_${counter} ERROR_VARIABLE missing_${counter} GET "${output}" benchmarks ${i} ${counter})
+  endforeach()
+  if(missing_GOPS AND "${missing_GB/s}")
+    message(FATAL_ERROR "${name}: neither GOPS nor GB/s is reported")
+  endif()
+endforeach()
+message(STATUS "${count} benchmarks ran")
