@@ -11,51 +11,64 @@ namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
+// visit(Format()): how the variant multiplies a tile of this type; `widened`: as the f32 that it became in scratch.
+template <class Visit>
+HWY_INLINE void WithFormat(CacheType type, bool widened, Visit&& visit) {
+  if (widened) return visit(F32Format());
+  switch (type) {
+    case CacheType::kF32:
+      return visit(F32Format());
+    case CacheType::kF16:
+      return visit(F16Format());
+    case CacheType::kBF16:
+      if constexpr (kHasBF16Dot) {
+        return visit(BF16DotFormat());
+      } else {
+        return visit(WidenedBF16Format());
+      }
+    case CacheType::kQ8_0:
+      return visit(Q8Format());
+    case CacheType::kQ4_0:
+      return visit(Q4Format());
+  }
+}
+
+// A 16-bit tile as f32: the same products are then added in the same order.
+void WidenTile(CacheType type, const uint8_t* from, size_t rows, size_t columns, uint8_t* to) {
+  if (type == CacheType::kF16) {
+    WidenLanes<F16Format>(from, rows, columns, to);
+  } else {
+    WidenLanes<WidenedBF16Format>(from, rows, columns, to);
+  }
+}
+
 // A call's constants.
 struct Call {
   const AttentionArgs* args;
-  Workspace work;
   ScoreRule rule;
-  Arithmetic key_arithmetic;
-  Arithmetic value_arithmetic;
   bool widen_keys;  // 16-bit tiles become f32 in scratch
   bool widen_values;
   size_t key_lanes;  // lanes of K a token, after widening
   size_t value_dims;
+  Workspace work;
 };
+
+bool IsWidened(const AttentionArgs& args, CacheType type) {
+  return args.rows >= kRowsToWiden && IsSixteenBit(type) && ArithmeticOf(type) == Arithmetic::kFloat;
+}
 
 Call StartCall(const AttentionArgs& args) {
   const PageLayout& layout = *args.layout;
   Call call;
   call.args = &args;
-  CutWorkspace(layout, args.scratch, &call.work);
   call.rule = MakeScoreRule(args);
-  call.key_arithmetic = ArithmeticOf(layout.key_type);
-  call.value_arithmetic = ArithmeticOf(layout.value_type);
-  const bool many = args.rows >= kRowsToWiden;
-  call.widen_keys = many && call.key_arithmetic == Arithmetic::kFloat && IsSixteenBit(layout.key_type);
-  call.widen_values = many && call.value_arithmetic == Arithmetic::kFloat && IsSixteenBit(layout.value_type);
+  call.widen_keys = IsWidened(args, layout.key_type);
+  call.widen_values = IsWidened(args, layout.value_type);
   call.key_lanes = PaddedKeyDim(layout) / ElementsInLane(layout.key_type) * (call.widen_keys ? 2 : 1);
   call.value_dims = PaddedValueDim(layout);
-  switch (call.key_arithmetic) {
-    case Arithmetic::kFloat:
-      if (call.widen_keys || layout.key_type == CacheType::kF32) {
-        PackFloatQueries<1>(args, call.key_lanes, call.work);
-      } else {
-        PackFloatQueries<2>(args, call.key_lanes, call.work);
-      }
-      break;
-    case Arithmetic::kBF16Dot:
-      PackBF16Queries(args, call.key_lanes, call.work);
-      break;
-    case Arithmetic::kBytes:
-      if (layout.key_type == CacheType::kQ8_0) {
-        PackByteQueries<Q8Format>(args, call.work);
-      } else {
-        PackByteQueries<Q4Format>(args, call.work);
-      }
-      break;
-  }
+  CutWorkspace(layout, args.scratch, &call.work);
+  WithFormat(layout.key_type, call.widen_keys,
+             [&](auto format) MOONLIT_INLINE_LAMBDA { PackQueries(format, args, call.key_lanes, call.work); });
   return call;
 }
 
@@ -88,72 +101,54 @@ TilePointers PeekTile(const AttentionArgs& args, size_t slot, size_t end) {
 
 void MultiplyKeys(Call& call, const TileView& view, const TilePointers& tile, const TilePointers& next) {
   const AttentionArgs& args = *call.args;
-  const CacheType type = args.layout->key_type;
   Workspace& work = call.work;
+  const CacheType type = args.layout->key_type;
+  TilePointers from = tile;
+  const uint8_t* ahead = next.keys;
   if (call.widen_keys) {
     // [kTile / 16][lanes][16] pairs: the groups follow each other, so one pass widens all.
-    const size_t rows = kTile / kPageGroup * (call.key_lanes / 2);
-    if (type == CacheType::kF16) {
-      WidenLanes<F16Format>(tile.keys, rows, kPageGroup, work.wide_keys);
+    WidenTile(type, tile.keys, kTile / kPageGroup * (call.key_lanes / 2), kPageGroup, work.wide_keys);
+    from.keys = work.wide_keys;
+    ahead = nullptr;
+  }
+  WithFormat(type, call.widen_keys, [&](auto format) MOONLIT_INLINE_LAMBDA {
+    using Format = decltype(format);
+    if constexpr (Format::kIsBytes) {
+      ScoreByteTile<Format>(args, view, from.keys, from.key_scales, ahead, work);
     } else {
-      WidenLanes<WidenedBF16Format>(tile.keys, rows, kPageGroup, work.wide_keys);
+      ScoreTile<Format>(args, view, from.keys, ahead, call.key_lanes, work);
     }
-    return ScoreTile<F32Format>(args, view, work.wide_keys, nullptr, call.key_lanes, work);
-  }
-  switch (type) {
-    case CacheType::kF32:
-      return ScoreTile<F32Format>(args, view, tile.keys, next.keys, call.key_lanes, work);
-    case CacheType::kF16:
-      return ScoreTile<F16Format>(args, view, tile.keys, next.keys, call.key_lanes, work);
-    case CacheType::kBF16:
-      if constexpr (kHasBF16Dot) {
-        return ScoreTile<BF16DotFormat>(args, view, tile.keys, next.keys, call.key_lanes, work);
-      } else {
-        return ScoreTile<WidenedBF16Format>(args, view, tile.keys, next.keys, call.key_lanes, work);
-      }
-    case CacheType::kQ8_0:
-      return ScoreByteTile<Q8Format>(args, view, tile.keys, tile.key_scales, next.keys, work);
-    case CacheType::kQ4_0:
-      return ScoreByteTile<Q4Format>(args, view, tile.keys, tile.key_scales, next.keys, work);
-  }
+  });
 }
 
 void MultiplyValues(Call& call, const TileView& view, const TilePointers& tile, const TilePointers& next,
                     float* triples) {
   const AttentionArgs& args = *call.args;
+  Workspace& work = call.work;
   const CacheType type = args.layout->value_type;
   const size_t dims = call.value_dims;
-  Workspace& work = call.work;
+  const uint8_t* values = tile.values;
+  const uint8_t* ahead = next.values;
   if (call.widen_values) {
-    if (type == CacheType::kF16) {
-      WidenLanes<F16Format>(tile.values, kTile / 2, dims, work.wide_values);
+    WidenTile(type, tile.values, kTile / 2, dims, work.wide_values);
+    values = work.wide_values;
+    ahead = nullptr;
+  }
+  WithFormat(type, call.widen_values, [&](auto format) MOONLIT_INLINE_LAMBDA {
+    using Format = decltype(format);
+    if constexpr (Format::kIsBytes) {
+      AddByteTile<Format>(args, view, values, tile.value_scales, ahead, work, triples);
     } else {
-      WidenLanes<WidenedBF16Format>(tile.values, kTile / 2, dims, work.wide_values);
+      AddValueTile<Format>(args, view, values, ahead, dims, Format::Probabilities(work), triples);
     }
-    return AddValueTile<F32Format>(args, view, work.wide_values, nullptr, dims, work.scores, triples);
-  }
-  switch (type) {
-    case CacheType::kF32:
-      return AddValueTile<F32Format>(args, view, tile.values, next.values, dims, work.scores, triples);
-    case CacheType::kF16:
-      return AddValueTile<F16Format>(args, view, tile.values, next.values, dims, work.scores, triples);
-    case CacheType::kBF16:
-      if constexpr (kHasBF16Dot) {
-        return AddValueTile<BF16DotFormat>(args, view, tile.values, next.values, dims, work.p16, triples);
-      } else {
-        return AddValueTile<WidenedBF16Format>(args, view, tile.values, next.values, dims, work.scores, triples);
-      }
-    case CacheType::kQ8_0:
-      return AddByteTile<Q8Format>(args, view, tile.values, tile.value_scales, next.values, work, triples);
-    case CacheType::kQ4_0:
-      return AddByteTile<Q4Format>(args, view, tile.values, tile.value_scales, next.values, work, triples);
-  }
+  });
 }
 
-// The slots that any row sees, and those that all see.
+// The slots that any row sees, and those that all see; not counting the first sink_slots.
 struct Visible {
   SlotRange any;
   SlotRange all;
+  size_t sinks;  // the first slots, which all rows see up to their `last`
 };
 
 Visible VisibleSlots(const AttentionArgs& args) {
@@ -161,13 +156,23 @@ Visible VisibleSlots(const AttentionArgs& args) {
   for (size_t r = 0; r < args.rows; ++r) {
     latest_first = args.first[r] > latest_first ? args.first[r] : latest_first;
     earliest_last = args.last[r] < earliest_last ? args.last[r] : earliest_last;
-    if (args.first[r] >= args.last[r]) continue;
+    if (args.first[r] >= args.last[r] && args.sink_slots <= 0) continue;
     first = args.first[r] < first ? args.first[r] : first;
     last = args.last[r] > last ? args.last[r] : last;
   }
-  if (first >= last) return {{0, 0}, {0, 0}};
-  return {{static_cast<size_t>(first < 0 ? 0 : first), static_cast<size_t>(last)},
-          {static_cast<size_t>(latest_first), static_cast<size_t>(earliest_last < 0 ? 0 : earliest_last)}};
+  if (last <= 0 || (first >= last && args.sink_slots <= 0)) return {{0, 0}, {0, 0}, 0};
+  const size_t end = static_cast<size_t>(last);
+  const size_t sinks = args.sink_slots < 0 ? 0 : static_cast<size_t>(args.sink_slots);
+  const size_t begin = first < 0 ? 0 : static_cast<size_t>(first);
+  return {{begin < end ? begin : end, end},
+          {static_cast<size_t>(latest_first), static_cast<size_t>(earliest_last < 0 ? 0 : earliest_last)},
+          sinks < end ? sinks : end};
+}
+
+// The first tile at `slot` or later that some row may see.
+size_t NextTile(const Visible& visible, size_t slot) {
+  const size_t first = visible.any.first / kTile * kTile;
+  return slot < visible.sinks || slot >= first ? slot : first;
 }
 
 void RunSegment(Call& call, const Visible& visible, size_t segment, float* triples) {
@@ -180,12 +185,12 @@ void RunSegment(Call& call, const Visible& visible, size_t segment, float* tripl
     memset(triple + 1, 0, (stride - 1) * sizeof(float));
   }
   memset(call.work.lane_sums, 0, args.rows * kLanes * sizeof(float));
-  size_t slot = segment * kAttentionSegment;
-  const size_t end = slot + kAttentionSegment < visible.any.last ? slot + kAttentionSegment : visible.any.last;
-  if (slot < visible.any.first) slot = visible.any.first / kTile * kTile;
+  const size_t begin = segment * kAttentionSegment;
+  const size_t end = begin + kAttentionSegment < visible.any.last ? begin + kAttentionSegment : visible.any.last;
   TileView view;
   view.whole = false;
-  for (; slot < end; slot += kTile) {
+  for (size_t slot = NextTile(visible, begin); slot < end; slot = NextTile(visible, slot + kTile)) {
+    if (args.pages[slot / args.layout->page_tokens] == nullptr) continue;
     LookAtTile(args, visible.all, slot, &view);
     if (!view.any) continue;
     const TilePointers tile = FindTile(args, slot);
@@ -216,15 +221,29 @@ void Attend(const AttentionArgs& args) {
   const Visible visible = VisibleSlots(args);
   const size_t value_dim = args.layout->value_dim;
   const size_t stride = AttentionTripleFloats(*args.layout);
+  float* triples = call.work.triples;
   RunningRow rows[kAttentionMaxRows];
   for (size_t r = 0; r < args.rows; ++r) rows[r] = {kNegInf, 0.0f};
-  for (size_t s = visible.any.first / kAttentionSegment; s * kAttentionSegment < visible.any.last; ++s) {
-    RunSegment(call, visible, s, call.work.triples);
-    for (size_t r = 0; r < args.rows; ++r) FoldTriple(call.work.triples + r * stride, value_dim, &rows[r], args.out[r]);
+  for (size_t slot = NextTile(visible, 0); slot < visible.any.last;) {
+    const size_t segment = slot / kAttentionSegment;
+    RunSegment(call, visible, segment, triples);
+    for (size_t r = 0; r < args.rows; ++r) FoldTriple(triples + r * stride, value_dim, &rows[r], args.out[r]);
+    slot = NextTile(visible, (segment + 1) * kAttentionSegment);
   }
   for (size_t r = 0; r < args.rows; ++r) {
     FinishRow(rows[r], value_dim, args.sinks != nullptr ? args.sinks[r] : kNegInf, args.out[r]);
   }
+}
+
+void Fold(const PageLayout& layout, const float* triple, float* running, float* out) {
+  RunningRow row = {running[0], running[1]};
+  FoldTriple(triple, layout.value_dim, &row, out);
+  running[0] = row.max;
+  running[1] = row.sum;
+}
+
+void Finish(const PageLayout& layout, const float* running, float sink, float* out) {
+  FinishRow({running[0], running[1]}, layout.value_dim, sink, out);
 }
 
 void Merge(const PageLayout& layout, const float* triples, size_t segment_stride, size_t count, float sink,

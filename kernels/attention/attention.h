@@ -3,7 +3,8 @@
 // (Milakov & Gimelshein 2018, arXiv:1805.02867; Rabe & Staats 2021, arXiv:2112.05682; Dao et al. 2022, arXiv:2205.14135).
 //
 // Rows. One call serves the `group` query heads of one KV head for `tokens` query tokens: row r = token * group + g. Row r
-// sees slot j  iff  first[r] <= j < last[r]  (half open; causal masks, sliding windows and chunks are all intervals).
+// sees slot j  iff  first[r] <= j < last[r]  (half open; causal masks, sliding windows and chunks are all intervals), or
+// j < sink_slots and j < last[r], and the slot's page is there: a null page hides its slots from every row.
 //
 // Numeric contract (docs/design.md). Slots are absolute. The unit is a tile of kAttentionTile slots at multiples of it: one
 // maximum and one rescale decision per row and tile, one accumulator per score (head dimension ascending), one accumulator
@@ -31,14 +32,15 @@ inline constexpr size_t kAttentionMaxRows = 64;
 
 struct AttentionArgs {
   const PageLayout* layout;
-  const uint8_t* const* pages;  // page p holds slots [p * page_tokens, (p + 1) * page_tokens); null where never visited
+  const uint8_t* const* pages;  // page p holds slots [p * page_tokens, (p + 1) * page_tokens); null: nobody sees them
   size_t part_offset;           // PagePartOffset(layout, layer, kv_head)
   size_t rows;                  // 1 .. kAttentionMaxRows
   const float* const* q;        // [rows] pointers to [key_dim] floats; not yet scaled
   const int64_t* first;         // [rows] interval of visible slots; first >= last: nothing is visible, the output is 0
-  const int64_t* last;
-  float scale;                // multiplies q . k
-  float softcap;              // 0: off; else score = softcap * tanh(scale * q.k / softcap)
+  const int64_t* last;          // (unless there are sink_slots: then last <= 0 says it)
+  int64_t sink_slots;           // a multiple of kAttentionTile; 0: none
+  float scale;                  // multiplies q . k
+  float softcap;                // 0: off; else score = softcap * tanh(scale * q.k / softcap)
   const float* sinks;         // [rows] learned sink logit: joins maximum and denominator, not the numerator; null: none
   const float* alibi_slopes;  // [rows] score += slope * (j - position[r]); null: none
   const int64_t* position;    // [rows], only for ALiBi
@@ -59,6 +61,10 @@ struct AttentionTable {
   // Folds `count` segments for one row, ascending: triples + s * segment_stride (floats). Writes value_dim floats.
   void (*merge)(const PageLayout& layout, const float* triples, size_t segment_stride, size_t count,
                 float sink_or_neg_inf, float* out);
+  // The same a triple at a time. running: {max, sum} of the row so far, at first {-inf, 0}; out: the row's outputs so far.
+  // After the last one, finish makes the outputs of them.
+  void (*fold)(const PageLayout& layout, const float* triple, float* running, float* out);
+  void (*finish)(const PageLayout& layout, const float* running, float sink_or_neg_inf, float* out);
   // Writes `tokens` keys / values of one (layer, head) part into a page at slot `slot` of the page. All tokens lie inside one
   // 16-token group. keys: [tokens, key_dim] with stride (elements). No two tasks may write one 16-token group.
   void (*pack_keys)(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* keys,
@@ -74,8 +80,8 @@ const AttentionTable& GetAttentionTable(Variant variant);
 void UnpackKey(const PageLayout& layout, const uint8_t* part, size_t slot, float* key);      // [key_dim]
 void UnpackValue(const PageLayout& layout, const uint8_t* part, size_t slot, float* value);  // [value_dim]
 
-// Writes the lowest and highest key of every dimension into the part's header (kernels/attention/page_offsets.h) for block
-// selection. REQUIRES: the page is full and nobody writes to it.
+// Writes the lowest and highest key of every dimension into the part's header (kernels/attention/page_offsets.h) for the
+// selection of pages (kernels/attention/selection.h). NaN where a key is one. REQUIRES: the page is full and nobody writes to it.
 void SummarizeKeys(const PageLayout& layout, uint8_t* part);
 
 // The cache type that a variant takes by default: BF16 where it has bf16 dots, else F16.

@@ -6,7 +6,8 @@ namespace moonlit {
 namespace MOONLIT_NS {
 
 extern const AttentionTable kAttentionTable;
-const AttentionTable kAttentionTable = {&ScratchBytes, &Attend, &AttendSegment, &Merge, &PackKeys, &PackValues};
+const AttentionTable kAttentionTable = {&ScratchBytes, &Attend, &AttendSegment, &Merge,
+                                        &Fold,         &Finish, &PackKeys,      &PackValues};
 
 }  // namespace MOONLIT_NS
 }  // namespace moonlit

@@ -21,6 +21,7 @@ namespace {
 // Eight steps (32 dims of K or 32 slots of V) of a vector of columns. `lanes`: first step; `pitch`: bytes between lane
 // rows.
 struct Q8Format {
+  static constexpr bool kIsBytes = true;
   static constexpr size_t kElements = 4;
   static constexpr int kZeroPoint = kBiasSignedWeights ? 128 : 0;
   template <size_t kSteps>
@@ -43,6 +44,7 @@ struct Q8Format {
 };
 
 struct Q4Format {
+  static constexpr bool kIsBytes = true;
   static constexpr size_t kElements = 8;
   static constexpr int kZeroPoint = 8;
   template <size_t kSteps>
@@ -109,6 +111,13 @@ void PackByteQueries(const AttentionArgs& args, Workspace& work) {
       work.q8_start[r * groups + b] = -Format::kZeroPoint * sum;
     }
   }
+}
+
+HWY_INLINE void PackQueries(Q8Format, const AttentionArgs& args, size_t, Workspace& work) {
+  PackByteQueries<Q8Format>(args, work);
+}
+HWY_INLINE void PackQueries(Q4Format, const AttentionArgs& args, size_t, Workspace& work) {
+  PackByteQueries<Q4Format>(args, work);
 }
 
 // `keys`, `scales`: of the tile; `ahead`: the next tile's keys, or null. `groups`: d32.

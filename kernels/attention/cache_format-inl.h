@@ -7,6 +7,7 @@
 //   Load        a vector of lanes -> operand
 //   Broadcast   words -> the same for all lanes
 //   Add         sum + operand * broadcast, elements ascending, one accumulator
+//   Probabilities  where the softmax left what the values are multiplied by
 //   AddOne      the same for one element only, whatever the others hold (they may be NaN)
 #pragma once
 
@@ -28,6 +29,7 @@ HWY_INLINE T LoadWord(const uint32_t* word) {
 }
 
 struct F32Format {
+  static constexpr bool kIsBytes = false;
   static constexpr size_t kElements = 1;
   static constexpr size_t kWords = 1;
   struct Operand {
@@ -36,6 +38,7 @@ struct F32Format {
   using Words = Operand;
   static HWY_INLINE Operand Load(const uint8_t* lanes) { return {hn::BitCast(DF32(), LoadLanes(lanes))}; }
   static HWY_INLINE Words Broadcast(const uint32_t* words) { return {hn::Set(DF32(), LoadWord<float>(words))}; }
+  static HWY_INLINE const void* Probabilities(const Workspace& work) { return work.scores; }
   static HWY_INLINE VF32 Add(VF32 sum, const Operand& a, const Words& b) { return hn::MulAdd(a.v0, b.v0, sum); }
   static HWY_INLINE VF32 AddOne(VF32 sum, const uint8_t* lanes, const uint32_t* words, size_t) {
     return Add(sum, Load(lanes), Broadcast(words));
@@ -45,6 +48,7 @@ struct F32Format {
 // Two elements widened to f32.
 template <class Widen>
 struct PairFormat {
+  static constexpr bool kIsBytes = false;
   static constexpr size_t kElements = 2;
   static constexpr size_t kWords = 2;
   struct Operand {
@@ -58,6 +62,7 @@ struct PairFormat {
   static HWY_INLINE Words Broadcast(const uint32_t* words) {
     return {hn::Set(DF32(), LoadWord<float>(words)), hn::Set(DF32(), LoadWord<float>(words + 1))};
   }
+  static HWY_INLINE const void* Probabilities(const Workspace& work) { return work.scores; }
   static HWY_INLINE VF32 Add(VF32 sum, const Operand& a, const Words& b) {
     return hn::MulAdd(a.v1, b.v1, hn::MulAdd(a.v0, b.v0, sum));
   }
@@ -119,6 +124,7 @@ using F16Format = PairFormat<WidenF16>;
 using WidenedBF16Format = PairFormat<WidenBF16>;
 
 struct BF16DotFormat {
+  static constexpr bool kIsBytes = false;
   static constexpr size_t kElements = 2;
   static constexpr size_t kWords = 1;
   struct Operand {
@@ -127,6 +133,7 @@ struct BF16DotFormat {
   using Words = Operand;
   static HWY_INLINE Operand Load(const uint8_t* lanes) { return {LoadLanes(lanes)}; }
   static HWY_INLINE Words Broadcast(const uint32_t* words) { return {hn::Set(DU32(), LoadWord<uint32_t>(words))}; }
+  static HWY_INLINE const void* Probabilities(const Workspace& work) { return work.p16; }
   static HWY_INLINE VF32 Add(VF32 sum, const Operand& a, const Words& b) { return DotBF16Pairs(sum, a.v0, b.v0); }
   static HWY_INLINE VF32 AddOne(VF32 sum, const uint8_t* lanes, const uint32_t* words, size_t element) {
     const VU32 one = hn::Set(DU32(), element == 0 ? 0x0000FFFFu : 0xFFFF0000u);

@@ -123,8 +123,9 @@ void SummarizeKeys(const PageLayout& layout, uint8_t* part) {
   for (size_t t = 0; t < layout.page_tokens; ++t) {
     UnpackKey(layout, part, t, key);
     for (size_t i = 0; i < layout.key_dim; ++i) {
-      lowest[i] = t == 0 || key[i] < lowest[i] ? key[i] : lowest[i];
-      highest[i] = t == 0 || key[i] > highest[i] ? key[i] : highest[i];
+      // A NaN stays: no comparison with it holds, and a key that is one replaces the bound.
+      lowest[i] = t == 0 || key[i] < lowest[i] || key[i] != key[i] ? key[i] : lowest[i];
+      highest[i] = t == 0 || key[i] > highest[i] || key[i] != key[i] ? key[i] : highest[i];
     }
   }
   uint8_t* bounds = part + KeyBoundsOffset(layout);

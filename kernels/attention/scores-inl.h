@@ -41,6 +41,15 @@ void PackBF16Queries(const AttentionArgs& args, size_t lanes, Workspace& work) {
   }
 }
 
+template <class Format>
+void PackQueries(Format, const AttentionArgs& args, size_t lanes, Workspace& work) {
+  if constexpr (Format::kWords == Format::kElements) {
+    PackFloatQueries<Format::kElements>(args, lanes, work);
+  } else {
+    PackBF16Queries(args, lanes, work);
+  }
+}
+
 // `keys`: the tile's K as lanes, [kTile / 16][lanes][16]. `ahead`: the next tile's, or null.
 template <class Format, size_t kRows, size_t kVecs>
 HWY_INLINE void ScoreVecs(const uint8_t* keys, const uint8_t* ahead, size_t lanes, size_t first_vec, const uint32_t* q,

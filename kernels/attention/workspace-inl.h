@@ -61,8 +61,6 @@ struct Workspace {
   float* lane_sums;  // [rows, kLanes]: sums of a segment's probabilities, one for each lane
 
   float* triples;  // [rows, AttentionTripleFloats]
-  float* max;      // [rows]
-  float* sum;      // [rows]
 };
 
 struct Cutter {
@@ -100,8 +98,6 @@ size_t CutWorkspace(const PageLayout& layout, void* memory, Workspace* work) {
   work->wide_values = Cut<uint8_t>(cutter, kTile * value_dim * sizeof(float));
   work->lane_sums = Cut<float>(cutter, rows * kLanes);
   work->triples = Cut<float>(cutter, rows * AttentionTripleFloats(layout));
-  work->max = Cut<float>(cutter, rows);
-  work->sum = Cut<float>(cutter, rows);
   return cutter.used;
 }
 
@@ -132,8 +128,9 @@ void LookAtTile(const AttentionArgs& args, const SlotRange& shared, size_t slot,
   if (whole && view->whole) return;
   view->whole = whole;
   view->any = false;
+  const bool sink = static_cast<int64_t>(slot) < args.sink_slots;
   for (size_t r = 0; r < args.rows; ++r) {
-    const size_t low = ClampToTile(args.first[r], slot);
+    const size_t low = sink ? 0 : ClampToTile(args.first[r], slot);
     const size_t high = ClampToTile(args.last[r], slot);
     const bool visible = low < high;
     view->low[r] = static_cast<uint16_t>(visible ? low : 0);

@@ -115,6 +115,7 @@ std::vector<float> RunRows(Variant variant, const Cache& cache, const std::vecto
   args.q = g.q.data();
   args.first = g.first.data();
   args.last = g.last.data();
+  args.sink_slots = options.sink_slots;
   args.scale = options.scale;
   args.softcap = options.softcap;
   args.sinks = options.sinks ? g.sinks.data() : nullptr;

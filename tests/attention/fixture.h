@@ -56,11 +56,19 @@ class Cache {
   size_t num_pages() const { return pages_.size(); }
   uint8_t* page(size_t i) { return pages_[i].data(); }
   void DropPage(size_t i) { pointers_[i] = nullptr; }
+  // The same cache with another page table; valid as long as this one.
+  Cache WithPages(const std::vector<const uint8_t*>& pages) const {
+    Cache cache(layout_, tokens_);
+    cache.pointers_ = pages;
+    return cache;
+  }
   // What the cache holds.
   const std::vector<float>& keys() const { return held_keys_; }
   const std::vector<float>& values() const { return held_values_; }
 
  private:
+  Cache(const PageLayout& layout, size_t tokens) : layout_(layout), tokens_(tokens) {}
+
   PageLayout layout_;
   size_t tokens_;
   std::vector<AlignedBytes> pages_;
@@ -83,6 +91,7 @@ struct Options {
   float softcap = 0.0f;
   bool sinks = false;
   bool alibi = false;
+  int64_t sink_slots = 0;
 };
 
 enum class Path { kAttend, kSegments };

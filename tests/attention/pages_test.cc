@@ -39,13 +39,15 @@ double StepOf(CacheType type, double largest) {
 }
 
 TEST_P(AttentionPages, ValuesComeBack) {
-  for (uint32_t dim : {1u, 2u, 3u, 17u, 32u, 40u, 64u, 80u}) {
+  std::vector<uint32_t> dims = {72, 80, 96, 112, 128, 192, 256, 320, 512, 576};
+  for (uint32_t dim = 1; dim <= 64; ++dim) dims.push_back(dim);
+  for (uint32_t dim : dims) {
     const CacheShape shape = ShapeOf(GetParam(), GetParam(), dim, dim + 1, 128);
     const std::vector<float> keys = NormalValues(200 * dim, dim);
     const std::vector<float> values = NormalValues(200 * (dim + 1), dim + 1);
     const Cache cache(shape, RunnableVariants().front(), keys, values);
-    for (size_t i = 0; i < keys.size(); ++i) ASSERT_NEAR(keys[i], cache.keys()[i], StepOf(GetParam(), 5.0)) << i;
-    for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], cache.values()[i], StepOf(GetParam(), 5.0)) << i;
+    for (size_t i = 0; i < keys.size(); ++i) ASSERT_NEAR(keys[i], cache.keys()[i], StepOf(GetParam(), 6.0)) << i;
+    for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], cache.values()[i], StepOf(GetParam(), 6.0)) << i;
   }
 }
 
