@@ -99,6 +99,34 @@ TilePointers PeekTile(const AttentionArgs& args, size_t slot, size_t end) {
   return FindTile(args, slot);
 }
 
+// What a byte tile's kernels prefetch of the next tile, piece by piece.
+void StartLinesAhead(const Call& call, size_t slot, const TilePointers& next, LinesAhead* ahead) {
+  const PageLayout& layout = *call.args->layout;
+  *ahead = {};
+  if (next.keys == nullptr) return;
+  if (IsQuantized(layout.key_type)) {
+    AddLines(next.keys, kTile / kPageGroup * KeyGroupBytes(layout), ahead);
+    AddLines(next.key_scales, kTile * (PaddedKeyDim(layout) / kScaleGroup) * 2, ahead);
+  }
+  if (IsQuantized(layout.value_type)) {
+    AddLines(next.values, kTile / ElementsInLane(layout.value_type) * ValueStepBytes(layout), ahead);
+    const size_t scales = slot % layout.page_tokens * 2;
+    if (layout.page_tokens == kTile) {
+      AddLines(next.value_scales, kTile * (PaddedValueDim(layout) / kScaleGroup) * 2, ahead);
+    } else {
+      for (size_t b = 0; b < PaddedValueDim(layout) / kScaleGroup; ++b) {
+        for (size_t i = 0; i < kTile * 2; i += 64) {
+          __builtin_prefetch(next.value_scales + b * layout.page_tokens * 2 + scales + i, 0, 2);
+        }
+      }
+    }
+  }
+  size_t lines = 0;
+  for (size_t i = 0; i < ahead->ranges; ++i) lines += ahead->lines[i];
+  ahead->per_row = (lines + 2 * call.args->rows - 1) / (2 * call.args->rows);
+  ahead->per_key_step = lines / (4 * kTileVecs * CeilDiv(layout.key_dim, kScaleGroup)) + 1;
+}
+
 void MultiplyKeys(Call& call, const TileView& view, const TilePointers& tile, const TilePointers& next) {
   const AttentionArgs& args = *call.args;
   Workspace& work = call.work;
@@ -114,7 +142,7 @@ void MultiplyKeys(Call& call, const TileView& view, const TilePointers& tile, co
   WithFormat(type, call.widen_keys, [&](auto format) MOONLIT_INLINE_LAMBDA {
     using Format = decltype(format);
     if constexpr (Format::kIsBytes) {
-      ScoreByteTile<Format>(args, view, from.keys, from.key_scales, ahead, work);
+      ScoreByteTile<Format>(args, view, from.keys, from.key_scales, work);
     } else {
       ScoreTile<Format>(args, view, from.keys, ahead, call.key_lanes, work);
     }
@@ -137,7 +165,7 @@ void MultiplyValues(Call& call, const TileView& view, const TilePointers& tile, 
   WithFormat(type, call.widen_values, [&](auto format) MOONLIT_INLINE_LAMBDA {
     using Format = decltype(format);
     if constexpr (Format::kIsBytes) {
-      AddByteTile<Format>(args, view, values, tile.value_scales, ahead, work, triples);
+      AddByteTile<Format>(args, view, values, tile.value_scales, work, triples);
     } else {
       AddValueTile<Format>(args, view, values, ahead, dims, Format::Probabilities(work), triples);
     }
@@ -195,9 +223,11 @@ void RunSegment(Call& call, const Visible& visible, size_t segment, float* tripl
     if (!view.any) continue;
     const TilePointers tile = FindTile(args, slot);
     const TilePointers next = PeekTile(args, slot + kTile, visible.any.last);
+    StartLinesAhead(call, slot + kTile, next, &call.work.ahead);
     MultiplyKeys(call, view, tile, next);
     for (size_t r = 0; r < args.rows; ++r) {
       if (Sees(view, r)) SoftmaxRow(call.rule, args, view, r, call.value_dims, call.work, triples + r * stride);
+      PrefetchLines(call.work.ahead.per_row, &call.work.ahead);
     }
     MultiplyValues(call, view, tile, next, triples);
   }

@@ -2,13 +2,12 @@
 // Quantized caches: q . k and p . V by byte dots, exact in int32 within a tile.
 //
 //   K: q is quantized per 32 dims to +-127. A score is sum over d32 of (q scale * k scale) * int dot, d32 ascending.
-//   V: p * (V's scale of the slot) is quantized per (row, tile, d32) to 0 .. 254 of its maximum. The byte dots want
-//   signed
-//      bytes in +-127, so c = P - 127 is stored and 127 * (sum of V over the tile), which all rows share, is added
-//      back.
+//   V: p * (V's scale of the slot) is quantized per (row, tile, d32) to P = 0 .. 254 of its maximum. Where the instruction
+//      multiplies unsigned by signed bytes, that is all. Elsewhere it wants bytes in +-127: P - 127 is stored, and 127 * (sum
+//      of V over the tile), which all rows share, is added back. The sums are exact, so the bits are the same.
 //
-// The dots multiply what is stored, w = value + zero point: 128 for Q8_0 where the instruction wants unsigned bytes,
-// else 0; 8 for Q4_0. Each dot starts from the terms that take the zero point (and the 127) out again.
+// Other dots multiply what is stored, w = value + zero point: 128 for Q8_0 where the instruction wants unsigned bytes, else
+// 0; 8 for Q4_0. Each dot starts from the terms that take the zero point (and the 127) out again.
 #pragma once
 
 #include "kernels/attention/values-inl.h"
@@ -23,22 +22,26 @@ namespace {
 struct Q8Format {
   static constexpr bool kIsBytes = true;
   static constexpr size_t kElements = 4;
+  static constexpr size_t kSteps = 1;  // in a row of lanes
   static constexpr int kZeroPoint = kBiasSignedWeights ? 128 : 0;
-  template <size_t kSteps>
+  template <size_t kCount>
   static HWY_INLINE void Load(const uint8_t* lanes, size_t pitch, VU8 (&w)[8]) {
-    Unroll<kSteps>([&](auto s) MOONLIT_INLINE_LAMBDA {
+    Unroll<kCount>([&](auto s) MOONLIT_INLINE_LAMBDA {
       const VU32 u = LoadLanes(lanes + s * pitch);
       w[s] = hn::BitCast(DU8(), kBiasSignedWeights ? hn::Xor(u, hn::Set(DU32(), 0x80808080u)) : u);
     });
   }
-  template <size_t kSteps, size_t kRows>
+  static HWY_INLINE void LoadSigned(const uint8_t* lanes, VI8 (&w)[kSteps]) {
+    w[0] = hn::BitCast(DI8(), LoadLanes(lanes));
+  }
+  template <size_t kCount, size_t kRows>
   static HWY_INLINE void Dot(const int8_t* const (&a)[kRows], const VU8 (&w)[8], VI32 (&sums)[kRows]) {
     if constexpr (kBiasSignedWeights) {
-      DotUnsigned<255, 0, kSteps>(a, w, sums);
+      DotUnsigned<255, 0, kCount>(a, w, sums);
     } else {
       VI8 s[8];
-      Unroll<kSteps>([&](auto i) MOONLIT_INLINE_LAMBDA { s[i] = hn::BitCast(DI8(), w[i]); });
-      DotSigned<0, kSteps>(a, s, sums);
+      Unroll<kCount>([&](auto i) MOONLIT_INLINE_LAMBDA { s[i] = hn::BitCast(DI8(), w[i]); });
+      DotSigned<0, kCount>(a, s, sums);
     }
   }
 };
@@ -46,26 +49,29 @@ struct Q8Format {
 struct Q4Format {
   static constexpr bool kIsBytes = true;
   static constexpr size_t kElements = 8;
+  static constexpr size_t kSteps = 2;
   static constexpr int kZeroPoint = 8;
-  template <size_t kSteps>
+  template <size_t kCount>
   static HWY_INLINE void Load(const uint8_t* lanes, size_t pitch, VU8 (&w)[8]) {
     const VU32 nibble = hn::Set(DU32(), 0x0F0F0F0Fu);
-    Unroll<kSteps / 2>([&](auto s) MOONLIT_INLINE_LAMBDA {
+    Unroll<kCount / 2>([&](auto s) MOONLIT_INLINE_LAMBDA {
       const VU32 u = LoadLanes(lanes + s * pitch);
       w[2 * s] = hn::BitCast(DU8(), hn::And(u, nibble));
       w[2 * s + 1] = hn::BitCast(DU8(), hn::And(hn::ShiftRight<4>(u), nibble));
     });
   }
-  template <size_t kSteps, size_t kRows>
+  static HWY_INLINE void LoadSigned(const uint8_t* lanes, VI8 (&w)[kSteps]) {
+    const VU32 nibble = hn::Set(DU32(), 0x0F0F0F0Fu);
+    const VI8 zero_point = hn::Set(DI8(), kZeroPoint);
+    const VU32 u = LoadLanes(lanes);
+    w[0] = hn::Sub(hn::BitCast(DI8(), hn::And(u, nibble)), zero_point);
+    w[1] = hn::Sub(hn::BitCast(DI8(), hn::And(hn::ShiftRight<4>(u), nibble)), zero_point);
+  }
+  template <size_t kCount, size_t kRows>
   static HWY_INLINE void Dot(const int8_t* const (&a)[kRows], const VU8 (&w)[8], VI32 (&sums)[kRows]) {
-    DotUnsigned<15, 0, kSteps>(a, w, sums);
+    DotUnsigned<15, 0, kCount>(a, w, sums);
   }
 };
-
-template <size_t kRows>
-HWY_INLINE void PrefetchRows(const uint8_t* lanes, size_t pitch) {
-  Unroll<kRows>([&](auto s) MOONLIT_INLINE_LAMBDA { __builtin_prefetch(lanes + s * pitch, 0, 2); });
-}
 
 constexpr int32_t kRoundingShiftBits = 0x4B400000;  // of kRoundingShift
 
@@ -120,10 +126,10 @@ HWY_INLINE void PackQueries(Q4Format, const AttentionArgs& args, size_t, Workspa
   PackByteQueries<Q4Format>(args, work);
 }
 
-// `keys`, `scales`: of the tile; `ahead`: the next tile's keys, or null. `groups`: d32.
+// `keys`, `scales`: of the tile. `groups`: d32. `lines`: to prefetch for each of them.
 template <class Format, size_t kRows>
-HWY_INLINE void ScoreByteVec(const uint8_t* keys, const uint8_t* scales, const uint8_t* ahead, size_t groups,
-                             size_t vec, size_t row, const Workspace& work) {
+HWY_INLINE void ScoreByteVec(const uint8_t* keys, const uint8_t* scales, size_t groups, size_t vec, size_t row,
+                             size_t lines, Workspace& work) {
   const DF32 df;
   constexpr size_t kLanesOfGroup = kScaleGroup / Format::kElements;
   const size_t token = vec * kLanes;
@@ -136,7 +142,7 @@ HWY_INLINE void ScoreByteVec(const uint8_t* keys, const uint8_t* scales, const u
     VU8 w[8];
     const size_t offset = column + b * kLanesOfGroup * kPageGroup * 4;
     Format::template Load<8>(keys + offset, kPageGroup * 4, w);
-    if (ahead != nullptr) PrefetchRows<kLanesOfGroup>(ahead + offset, kPageGroup * 4);
+    PrefetchLines(lines, &work.ahead);
     const VF32 key_scale = LoadF16(scale + b * kPageGroup * 2);
     const int8_t* q[kRows];
     VI32 dots[kRows];
@@ -157,7 +163,7 @@ HWY_INLINE void ScoreByteVec(const uint8_t* keys, const uint8_t* scales, const u
 
 template <class Format>
 void ScoreByteTile(const AttentionArgs& args, const TileView& view, const uint8_t* keys, const uint8_t* scales,
-                   const uint8_t* ahead, const Workspace& work) {
+                   Workspace& work) {
   const size_t groups = CeilDiv(args.layout->key_dim, kScaleGroup);
   ForVisibleRuns(view, args.rows, [&](size_t row, size_t count) {
     size_t low = kTile, high = 0;
@@ -167,7 +173,8 @@ void ScoreByteTile(const AttentionArgs& args, const TileView& view, const uint8_
     }
     WithRows(count, [&](auto c) MOONLIT_INLINE_LAMBDA {
       for (size_t vec = low / kLanes; vec * kLanes < high; ++vec) {
-        ScoreByteVec<Format, decltype(c)::value>(keys, scales, row == 0 ? ahead : nullptr, groups, vec, row, work);
+        const size_t lines = row == 0 ? work.ahead.per_key_step : 0;
+        ScoreByteVec<Format, decltype(c)::value>(keys, scales, groups, vec, row, lines, work);
       }
     });
   });
@@ -183,19 +190,23 @@ HWY_INLINE const uint8_t* ValueRun(const uint8_t* values, size_t dims, size_t ru
   return values + (run * kRunSteps * 4 / Format::kElements * dims + dim) * 4;
 }
 
-// What all rows share: V's scales as f32, and 127 * (sum of the stored bytes of each dim over the tile).
-template <class Format>
-void PrepareByteValues(const AttentionArgs& args, const TileView& view, const uint8_t* values, const uint8_t* scales,
-                       const uint8_t* ahead, Workspace& work) {
+// V's scales as f32, for all rows.
+HWY_INLINE void WidenValueScales(const AttentionArgs& args, const TileView& view, const uint8_t* scales,
+                                 Workspace& work) {
   const PageLayout& layout = *args.layout;
-  const size_t dims = PaddedValueDim(layout);
   const size_t slot = view.slot % layout.page_tokens;
-  for (size_t b = 0; b < dims / kScaleGroup; ++b) {
+  for (size_t b = 0; b < PaddedValueDim(layout) / kScaleGroup; ++b) {
     for (size_t t = 0; t < kTile; t += kLanes) {
       const VF32 s = LoadF16(scales + (b * layout.page_tokens + slot + t) * 2);
       hn::Store(s, DF32(), work.v8_scale + b * kTile + t);
     }
   }
+}
+
+// 127 * (sum of the stored bytes of each dim over the tile), which all rows share.
+template <class Format>
+void SumByteValues(const AttentionArgs& args, const uint8_t* values, Workspace& work) {
+  const size_t dims = PaddedValueDim(*args.layout);
   HWY_ALIGN int8_t full[32];
   memset(full, 127, sizeof(full));
   for (size_t dim = 0; dim < dims; dim += kLanes) {
@@ -204,15 +215,14 @@ void PrepareByteValues(const AttentionArgs& args, const TileView& view, const ui
     for (size_t run = 0; run < kTileSteps / kRunSteps; ++run) {
       VU8 w[8];
       Format::template Load<kRunSteps>(ValueRun<Format>(values, dims, run, dim), dims * 4, w);
-      if (ahead != nullptr)
-        PrefetchRows<kRunSteps * 4 / Format::kElements>(ValueRun<Format>(ahead, dims, run, dim), dims * 4);
+      PrefetchLines(1, &work.ahead);
       Format::template Dot<kRunSteps>(a, w, sum);
     }
     hn::Store(sum[0], DI32(), work.v8_start + dim);
   }
 }
 
-// Probabilities of one row times V's scales of one d32 group -> bytes, their scale and their start term.
+// Probabilities of one row times V's scales of one d32 group -> bytes, their scale and (where dots are signed) their start.
 HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_t low, size_t high, int zero_point,
                                       int8_t* codes, float* scale, int32_t* start) {
   const DF32 df;
@@ -244,6 +254,16 @@ HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_
     return;
   }
   const VF32 inverse = hn::Set(df, 254.0f / max);
+  *scale = max * (1.0f / 254.0f);
+  if constexpr (kDotsUnsignedBySigned) {
+    const hn::Rebind<uint8_t, DF32> du8;
+    ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
+      const VF32 shifted = hn::Add(hn::Mul(x[v], inverse), hn::Set(df, kRoundingShift));
+      hn::StoreU(hn::TruncateTo(du8, hn::BitCast(DU32(), shifted)), du8,
+                 reinterpret_cast<uint8_t*>(codes) + v * kLanes);
+    });
+    return;
+  }
   VI32 sum_of_codes = hn::Zero(di32);
   ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
     const VF32 shifted = hn::Add(hn::Mul(x[v], inverse), hn::Set(df, kRoundingShift));
@@ -251,7 +271,6 @@ HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_
     sum_of_codes = hn::Add(sum_of_codes, code);
     hn::StoreU(hn::DemoteTo(di8, code), di8, codes + v * kLanes);
   });
-  *scale = max * (1.0f / 254.0f);
   *start = -zero_point * (hn::ReduceSum(di32, sum_of_codes) + 127 * static_cast<int32_t>(kTile));
 }
 
@@ -283,13 +302,51 @@ HWY_INLINE void AddByteValues(const uint8_t* values, size_t dims, const Workspac
   }
 }
 
+// The same by dots of unsigned P and signed V: kVecs vectors of dims share each P.
+template <class Format, size_t kRows>
+HWY_INLINE void AddByteValuesUnsigned(const uint8_t* values, size_t dims, Workspace& work, float* out,
+                                      size_t out_stride) {
+  constexpr size_t kVecs = 2;
+  static_assert(kScaleGroup % (kVecs * kLanes) == 0 || !kDotsUnsignedBySigned, "one scale for all");
+  const DF32 df;
+  const size_t groups = dims / kScaleGroup;
+  for (size_t dim = 0; dim < dims; dim += kVecs * kLanes) {
+    const size_t b = dim / kScaleGroup;
+    const int8_t* codes = work.p8 + b * kTile;
+    VI32 sum[kRows][kVecs];
+    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
+      Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { sum[r][v] = hn::Zero(DI32()); });
+    });
+    for (size_t i = 0; i < kTileSteps / Format::kSteps; ++i) {
+      VI8 w[kVecs][Format::kSteps];
+      const size_t offset = (i * dims + dim) * 4;
+      Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { Format::LoadSigned(values + offset + v * kLanes * 4, w[v]); });
+      if (i % 4 == 0) PrefetchLines(4, &work.ahead);
+      Unroll<Format::kSteps>([&](auto s) MOONLIT_INLINE_LAMBDA {
+        Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
+          const VI32 p = hn::Set(DI32(), LoadFour(codes + r * groups * kTile + (i * Format::kSteps + s) * 4));
+          Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { sum[r][v] = DotUnsignedBySigned(sum[r][v], p, w[v][s]); });
+        });
+      });
+    }
+    Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
+      const VF32 scale = hn::Set(df, work.p8_scale[r * groups + b]);
+      Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA {
+        float* o = out + r * out_stride + dim + v * kLanes;
+        hn::Store(hn::MulAdd(hn::ConvertTo(df, sum[r][v]), scale, hn::Load(df, o)), df, o);
+      });
+    });
+  }
+}
+
 template <class Format>
 void AddByteTile(const AttentionArgs& args, const TileView& view, const uint8_t* values, const uint8_t* scales,
-                 const uint8_t* ahead, Workspace& work, float* triples) {
+                 Workspace& work, float* triples) {
   const size_t dims = PaddedValueDim(*args.layout);
   const size_t groups = dims / kScaleGroup;
   const size_t out_stride = AttentionTripleFloats(*args.layout);
-  PrepareByteValues<Format>(args, view, values, scales, ahead, work);
+  WidenValueScales(args, view, scales, work);
+  if constexpr (!kDotsUnsignedBySigned) SumByteValues<Format>(args, values, work);
   ForVisibleRuns(view, args.rows, [&](size_t row, size_t count) {
     for (size_t r = 0; r < count; ++r) {
       for (size_t b = 0; b < groups; ++b) {
@@ -300,9 +357,15 @@ void AddByteTile(const AttentionArgs& args, const TileView& view, const uint8_t*
       }
     }
     WithRows(count, [&](auto c) MOONLIT_INLINE_LAMBDA {
-      AddByteValues<Format, decltype(c)::value>(values, dims, work, triples + row * out_stride + 16, out_stride);
+      float* out = triples + row * out_stride + 16;
+      if constexpr (kDotsUnsignedBySigned) {
+        AddByteValuesUnsigned<Format, decltype(c)::value>(values, dims, work, out, out_stride);
+      } else {
+        AddByteValues<Format, decltype(c)::value>(values, dims, work, out, out_stride);
+      }
     });
   });
+  PrefetchLines(SIZE_MAX, &work.ahead);
 }
 
 }  // namespace

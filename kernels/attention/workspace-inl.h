@@ -39,7 +39,39 @@ HWY_INLINE Arithmetic ArithmeticOf(CacheType type) {
   return kHasBF16Dot && type == CacheType::kBF16 ? Arithmetic::kBF16Dot : Arithmetic::kFloat;
 }
 
+// Cache lines of the next tile that are still to be prefetched. A core has room for some twenty lines under way, and a load
+// that finds no room waits; so they are asked for evenly over the whole tile, softmax included, not all in the short loops of
+// byte dots.
+struct LinesAhead {
+  static constexpr size_t kMostRanges = 4;
+  const uint8_t* at[kMostRanges];
+  size_t lines[kMostRanges];
+  size_t ranges;
+  size_t range;  // current
+  size_t per_row;
+  size_t per_key_step;
+};
+
+HWY_INLINE void AddLines(const uint8_t* at, size_t bytes, LinesAhead* ahead) {
+  ahead->at[ahead->ranges] = at;
+  ahead->lines[ahead->ranges++] = (bytes + 63) / 64;
+}
+
+HWY_INLINE void PrefetchLines(size_t count, LinesAhead* ahead) {
+  while (count != 0 && ahead->range < ahead->ranges) {
+    const size_t i = ahead->range;
+    const size_t now = count < ahead->lines[i] ? count : ahead->lines[i];
+    const uint8_t* at = ahead->at[i];
+    for (size_t line = 0; line < now; ++line) __builtin_prefetch(at + 64 * line, 0, 2);
+    ahead->at[i] = at + 64 * now;
+    ahead->lines[i] -= now;
+    ahead->range += ahead->lines[i] == 0;
+    count -= now;
+  }
+}
+
 struct Workspace {
+  LinesAhead ahead;
   // Queries. Float: [row / 4][lane][row % 4][elements]; bf16 pairs: [row / 4][lane][row % 4]; bytes: [row][key_dim].
   uint32_t* q;
   size_t q_block;     // words of one row block

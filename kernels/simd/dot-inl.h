@@ -87,6 +87,19 @@ HWY_INLINE VI32 Dpbusd(VI32 sum, VU8 w, const int8_t* four) {
 #endif
 }
 
+constexpr bool kDotsUnsignedBySigned = true;
+
+// sum + a * w, where `a` is the same four bytes in every lane, unsigned, and w is signed.
+HWY_INLINE VI32 DotUnsignedBySigned(VI32 sum, VI32 a, VI8 w) {
+#if MOONLIT_HAS_VPDPBUSD512
+  return VI32{_mm512_dpbusd_epi32(sum.raw, a.raw, w.raw)};
+#elif defined(__AVXVNNI__)
+  return VI32{_mm256_dpbusd_avx_epi32(sum.raw, a.raw, w.raw)};
+#else
+  return VI32{_mm256_dpbusd_epi32(sum.raw, a.raw, w.raw)};
+#endif
+}
+
 // `w` in 0 .. kBound; steps kFirst .. kFirst + kSteps - 1; a[r] points to step 0 of row r. A row is a chain of dependent
 // instructions, so the rows take turns.
 template <int kBound, size_t kFirst, size_t kSteps, size_t kRows>
@@ -98,6 +111,15 @@ HWY_INLINE void DotUnsigned(const int8_t* const (&a)[kRows], const VU8 (&w)[8], 
   });
 }
 
+#else
+
+// May be named but not called.
+constexpr bool kDotsUnsignedBySigned = false;
+HWY_INLINE VI32 DotUnsignedBySigned(VI32 sum, VI32, VI8) { return sum; }
+
+#endif
+
+#if MOONLIT_HAS_VPDPBUSD512 || (MOONLIT_HAS_VPDPBUSD256 && HWY_MAX_BYTES == 32)
 #elif HWY_TARGET_IS_NEON && MOONLIT_HAS_SDOT
 
 // Rows take turns, because each is a chain of dependent instructions.
