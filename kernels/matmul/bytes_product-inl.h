@@ -8,7 +8,7 @@
 //   kChunks, kUnits                a block is kChunks times kUnits units of 32 k, K ascending; units are unrolled
 //   kParts                         scales a unit: 1 (32 values) or 2 (16 values each)
 //   kHasMin                        whether a second term Σa · add exists
-//   kSigned, kBound                weights are signed bytes, or unsigned ones up to kBound
+//   kSigned, kBound                weights are signed bytes of magnitude kBound or less, or unsigned ones up to kBound
 //   kOffset                        what unsigned weights carry too much; taken off by the activations' sums
 //   Scales(small, v, scale, add)   all scales (and addends, = -minimum) of vector v of the block, as floats in lane order
 //   Weights<unit>(small, big, chunk, v, w)   eight vectors of bytes: step s holds k = 4s .. 4s + 3 of the unit
@@ -38,9 +38,9 @@ constexpr size_t kMaxRows = 2;
 constexpr size_t kMaxRows = 4;
 #endif
 // Rows whose dot products take turns.
-constexpr size_t kMaxTurns = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3       ? 4
-                             : HWY_ARCH_ARM_A64 || HWY_TARGET == HWY_AVX2 ? 2
-                                                                          : 1;
+constexpr size_t kMaxTurns = HWY_ARCH_ARM_A64 || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) ? 4
+                             : HWY_TARGET == HWY_AVX2                                     ? 2
+                                                                                          : 1;
 
 // Emulated vectors are loops over arrays: expanding them for every row takes the compiler minutes and gains nothing.
 #if MOONLIT_EMULATED
@@ -73,15 +73,39 @@ HWY_INLINE RowSet SelectRows(const A8View& a8, size_t row) {
           reinterpret_cast<const int32_t*>(scales + a8.block_rows) + i, a8.block_rows, A8UnitBytes(a8.block_rows)};
 }
 
+// A codec whose weights lie in a panel (panel-inl.h).
+template <class Codec>
+struct InPanel;
+// Whether the weights are in the order of DotByOutput.
+template <class Codec>
+constexpr bool kByOutput = false;
+#if MOONLIT_HAS_DOT_BY_OUTPUT
+template <class Codec>
+constexpr bool kByOutput<InPanel<Codec>> = true;
+#endif
+
 template <class Codec, size_t kFirst, size_t kSteps, size_t kRows>
 HWY_INLINE void Dot(const int8_t* const (&a)[kRows], const VU8 (&w)[8], VI32 (&sums)[kRows]) {
+#if MOONLIT_HAS_DOT_BY_OUTPUT
+  if constexpr (kByOutput<Codec>) {
+    static_assert(kRows == 1 || kRows % 2 == 0);
+    VI8 s[8];
+    Unroll<8>([&](auto i) MOONLIT_INLINE_LAMBDA { s[i] = hn::BitCast(DI8(), w[i]); });
+    constexpr size_t kTwo = kRows < 2 ? 1 : 2;
+    Unroll<kRows / kTwo>([&](auto i) MOONLIT_INLINE_LAMBDA {
+      const int8_t* const of_rows[2] = {a[kTwo * i], a[kTwo * i + kTwo - 1]};
+      DotByOutput<Codec::kBound, kFirst / 4, kSteps / 4, kTwo>(of_rows, s, sums + kTwo * i);
+    });
+    return;
+  }
+#endif
 #if MOONLIT_HAS_VPDPBUSD512 || (MOONLIT_HAS_VPDPBUSD256 && HWY_MAX_BYTES == 32)
   DotUnsigned<Codec::kSigned ? 255 : Codec::kBound, kFirst, kSteps>(a, w, sums);
 #else
   if constexpr (Codec::kSigned) {
     VI8 s[8];
     Unroll<kSteps>([&](auto i) MOONLIT_INLINE_LAMBDA { s[kFirst + i] = hn::BitCast(DI8(), w[kFirst + i]); });
-    DotSigned<kFirst, kSteps>(a, s, sums);
+    DotSigned<kFirst, kSteps, Codec::kBound>(a, s, sums);
   } else {
     DotUnsigned<Codec::kBound, kFirst, kSteps>(a, w, sums);
   }
@@ -103,11 +127,88 @@ HWY_INLINE VI32 MinusSum(const RowSet& rows, size_t row) {
   return kParts == 2 ? half : hn::Add(half, hn::Set(di32, rows.minus_sum[row + rows.sum_stride]));
 }
 
+#if HWY_ARCH_ARM_A64 && HWY_TARGET_IS_NEON
+// The same for rows [row, row + 4), a lane a row.
+template <size_t kParts, size_t kPart>
+HWY_INLINE VI32 FourMinusSums(const RowSet& rows, size_t row) {
+  const DI32 di32;
+  const VI32 half = hn::LoadU(di32, rows.minus_sum + row + kPart * rows.sum_stride);
+  return kParts == 2 ? half : hn::Add(half, hn::LoadU(di32, rows.minus_sum + row + rows.sum_stride));
+}
+
+// A sum begins at the bits of the float 1.5 * 2^23, at which one step of a float is one: the sum's magnitude is below 2^20, so
+// one subtraction of floats makes it a float, exactly. The conversion instruction would take two cycles of one of the A76's two
+// pipes.
+// Without sdot the start would have to be added.
+#if MOONLIT_HAS_SDOT
+HWY_INLINE VI32 SumOrigin() { return hn::Set(DI32(), 0x4B400000); }
+HWY_INLINE VF32 SumToFloat(VI32 sum) { return hn::Sub(hn::BitCast(DF32(), sum), hn::BitCast(DF32(), SumOrigin())); }
+#else
+HWY_INLINE VI32 SumOrigin() { return hn::Zero(DI32()); }
+HWY_INLINE VF32 SumToFloat(VI32 sum) { return hn::ConvertTo(DF32(), sum); }
+#endif
+
+// AddUnit for four rows, whose scales and sums are read as vectors and used lane by lane.
+// With kLoad the weights are first read from `weights`, [8] vectors, into w.
+template <class Codec, size_t kRow, bool kLoad>
+HWY_INLINE void AddUnitOfFourRows(const RowSet& rows, [[maybe_unused]] const uint8_t* weights, VU8 (&w)[8],
+                                  const VF32* scale, const VF32* min, VF32* acc) {
+  constexpr size_t kParts = Codec::kParts;
+  const DF32 df;
+  const VI32 origin = SumOrigin();
+  const VF32 a_scale = hn::LoadU(df, rows.scale + kRow);
+  const int8_t* const q = rows.q + kA8Group * kRow;
+  VF32 total[4];
+  Unroll<kParts>([&](auto part) MOONLIT_INLINE_LAMBDA {
+    constexpr size_t p = decltype(part)::value;
+    VI32 sums[4] = {origin, origin, origin, origin};
+    if constexpr (OffsetOf<Codec>() != 0) {
+      const VI32 start = hn::Add(origin, hn::ShiftLeft<Log2(OffsetOf<Codec>())>(FourMinusSums<kParts, p>(rows, kRow)));
+      Unroll<4>([&](auto r) MOONLIT_INLINE_LAMBDA { sums[r] = hn::BroadcastLane<r>(start); });
+    }
+    constexpr size_t kFirst = 8 / kParts * p, kSteps = 8 / kParts;
+    const int8_t* const a[4] = {q, q + kA8Group, q + 2 * kA8Group, q + 3 * kA8Group};
+#if MOONLIT_HAS_LOAD_AND_DOT
+    if constexpr (kLoad) {
+      LoadAndDotFourRows<kFirst, kSteps>(a, weights, w, sums);
+    } else {
+      Dot<Codec, kFirst, kSteps>(a, w, sums);
+    }
+#else
+    Dot<Codec, kFirst, kSteps>(a, w, sums);
+#endif
+    Unroll<4>([&](auto r) MOONLIT_INLINE_LAMBDA {
+      const VF32 product = SumToFloat(sums[r]);
+      if constexpr (kParts == 1 && !Codec::kHasMin) {
+        acc[kRow + r] = hn::MulAdd(product, MulByLane<r>(scale[p], a_scale), acc[kRow + r]);
+      } else {
+        total[r] = p == 0 ? hn::Mul(product, scale[p]) : hn::MulAdd(product, scale[p], total[r]);
+      }
+    });
+  });
+  if constexpr (kParts == 1 && !Codec::kHasMin) return;
+  if constexpr (Codec::kHasMin) {
+    Unroll<kParts>([&](auto p) MOONLIT_INLINE_LAMBDA {
+      const VF32 minus_sums = hn::ConvertTo(df, FourMinusSums<kParts, decltype(p)::value>(rows, kRow));
+      Unroll<4>([&](auto r) MOONLIT_INLINE_LAMBDA { total[r] = MulAddByLane<r>(min[p], minus_sums, total[r]); });
+    });
+  }
+  Unroll<4>([&](auto r) MOONLIT_INLINE_LAMBDA { acc[kRow + r] = MulAddByLane<r>(total[r], a_scale, acc[kRow + r]); });
+}
+#endif
+
 // Rows [kRow, kRow + kCount) of one unit of 32 k and one vector of outputs; acc[r] belongs to row r.
 template <class Codec, size_t kRow, size_t kCount>
 MOONLIT_INNER void AddUnit(const RowSet& rows, const VU8 (&w)[8], const VF32* scale, const VF32* min, VF32* acc) {
   constexpr int kOffset = OffsetOf<Codec>();
   static_assert(kOffset == 0 || kOffset == 1 << Log2(kOffset), "taken off by a shift");
+#if HWY_ARCH_ARM_A64 && HWY_TARGET_IS_NEON
+  if constexpr (kCount == 4) {
+    VU8 same[8];
+    Unroll<8>([&](auto s) MOONLIT_INLINE_LAMBDA { same[s] = w[s]; });
+    return AddUnitOfFourRows<Codec, kRow, false>(rows, nullptr, same, scale, min, acc);
+  }
+#endif
   constexpr size_t kParts = Codec::kParts;
   const DF32 df;
   const int8_t* a[kCount];

@@ -11,7 +11,7 @@ struct IQ4_NLCodec {
   static constexpr size_t kBlock = 32, kBytes = 18;
   static constexpr size_t kChunks = 1, kUnits = 1, kParts = 1;
   static constexpr bool kHasMin = false, kSigned = true;
-  static constexpr int kBound = 0, kOffset = 0;
+  static constexpr int kBound = 127, kOffset = 0;
   static constexpr Field kSmall[] = {{FieldKind::kHalf, 0, 1}};
   static constexpr Field kBig[] = {{FieldKind::kWord, 2, 4}};
 

@@ -12,7 +12,7 @@ struct IQ4_XSCodec {
   static constexpr size_t kBlock = 256, kBytes = 136;
   static constexpr size_t kChunks = 8, kUnits = 1, kParts = 1;
   static constexpr bool kHasMin = false, kSigned = true;
-  static constexpr int kBound = 0, kOffset = 0;
+  static constexpr int kBound = 127, kOffset = 0;
   static constexpr Field kSmall[] = {{FieldKind::kHalf, 0, 2}, {FieldKind::kWord, 4, 1}};
   static constexpr Field kBig[] = {{FieldKind::kWord, 8, 32}};
 

@@ -14,7 +14,7 @@ struct MXFP4Codec {
   static constexpr size_t kBlock = 32, kBytes = 17;
   static constexpr size_t kChunks = 1, kUnits = 1, kParts = 1;
   static constexpr bool kHasMin = false, kSigned = true;
-  static constexpr int kBound = 0, kOffset = 0;
+  static constexpr int kBound = 12, kOffset = 0;
   static constexpr Field kSmall[] = {{FieldKind::kByte, 0, 1}};
   static constexpr Field kBig[] = {{FieldKind::kWord, 1, 4}};
 

@@ -18,25 +18,31 @@ HWY_INLINE void Interleave(D d, V a, V b, V* lower, V* upper) {
   *upper = hn::InterleaveUpper(d, a, b);
 }
 
-// out[e][n] = in[n][e] for 4 by 4 words; strides in bytes, any alignment.
-HWY_INLINE void TransposeWords(const uint8_t* in, size_t in_stride, uint8_t* out, size_t out_stride) {
+// 4 by 4 words in place.
+HWY_INLINE void TransposeSquare(hn::Vec<hn::Full128<uint32_t>> (*square)[4]) {
   const hn::Full128<uint32_t> d32;
   const hn::Full128<uint64_t> d64;
   using V32 = hn::Vec<hn::Full128<uint32_t>>;
   using V64 = hn::Vec<hn::Full128<uint64_t>>;
-  V32 row[4], pair[4];
-  Unroll<4>([&](auto n) MOONLIT_INLINE_LAMBDA {
-    row[n] = hn::BitCast(d32, hn::LoadU(hn::Full128<uint8_t>(), in + n * in_stride));
-  });
-  Interleave(d32, row[0], row[1], &pair[0], &pair[1]);
-  Interleave(d32, row[2], row[3], &pair[2], &pair[3]);
-  V64 column[4];
+  V32 pair[4];
+  Interleave(d32, (*square)[0], (*square)[1], &pair[0], &pair[1]);
+  Interleave(d32, (*square)[2], (*square)[3], &pair[2], &pair[3]);
   Unroll<2>([&](auto i) MOONLIT_INLINE_LAMBDA {
-    Interleave(d64, hn::BitCast(d64, pair[i]), hn::BitCast(d64, pair[2 + i]), &column[2 * i], &column[2 * i + 1]);
+    V64 column[2];
+    Interleave(d64, hn::BitCast(d64, pair[i]), hn::BitCast(d64, pair[2 + i]), &column[0], &column[1]);
+    Unroll<2>([&](auto j) MOONLIT_INLINE_LAMBDA { (*square)[2 * i + j] = hn::BitCast(d32, column[j]); });
   });
-  Unroll<4>([&](auto e) MOONLIT_INLINE_LAMBDA {
-    hn::StoreU(hn::BitCast(hn::Full128<uint8_t>(), column[e]), hn::Full128<uint8_t>(), out + e * out_stride);
+}
+
+// out[e][n] = in[n][e] for 4 by 4 words; strides in bytes, any alignment.
+HWY_INLINE void TransposeWords(const uint8_t* in, size_t in_stride, uint8_t* out, size_t out_stride) {
+  const hn::Full128<uint8_t> d8;
+  hn::Vec<hn::Full128<uint32_t>> square[4];
+  Unroll<4>([&](auto n) MOONLIT_INLINE_LAMBDA {
+    square[n] = hn::BitCast(hn::Full128<uint32_t>(), hn::LoadU(d8, in + n * in_stride));
   });
+  TransposeSquare(&square);
+  Unroll<4>([&](auto e) MOONLIT_INLINE_LAMBDA { hn::StoreU(hn::BitCast(d8, square[e]), d8, out + e * out_stride); });
 }
 
 // The same for 8 by 8 halves.
