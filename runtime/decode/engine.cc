@@ -254,6 +254,7 @@ Status Engine::RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consu
       step.pages = span.session->sequence_.pages();
       step.first_slot = length;
       step.outputs = span.outputs;
+      step.runs = span.session->sequence_.runs();
       steps.push_back(step);
     }
   }

@@ -89,7 +89,7 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   plan->PlaceExperts();
   size_t scratch = 0;
   for (const PageLayout& layout : plan->groups_) {
-    scratch = std::max(scratch, plan->bindings_.attention->scratch_bytes(layout));
+    scratch = std::max(scratch, plan->bindings_.attention->scratch_bytes(layout) + RunScratch::Bytes(layout));
   }
   MOONLIT_ASSIGN_OR_RETURN(plan->arena_, LayOutArena(plan->fused_, scratch, plan->bindings_));
   MOONLIT_RETURN_IF_ERROR(plan->weights_->Load(source, *options.pool, options.progress));

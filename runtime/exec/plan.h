@@ -50,8 +50,10 @@ struct StepSpan {
   // those that the step writes are owned by this sequence alone.
   std::span<uint8_t* const* const> pages;
   int64_t first_slot;                       // slots below it are filled: the sequence's length before the step
-  std::span<const int32_t> positions = {};  // [tokens] RoPE positions; empty: the slot number
+  std::span<const int32_t> positions = {};  // [tokens] RoPE positions; empty: the slot number + the last run's shift
   Outputs outputs = Outputs::kLast;
+  // Where the keys of the slots so far were rotated to; the new ones belong to the last run. Empty: one run, shift 0.
+  std::span<const SlotRun> runs = {};
 };
 
 // Receives logits, at most 32 rows at a time, in the order of spans and tokens, from the thread that called Run.

@@ -37,4 +37,9 @@ void RopeAngles::FillRow(size_t row, int64_t position) {
   FillRopeRow(frequencies_.data(), pairs(), magnitude_, position, cosines, cosines + pairs());
 }
 
+// The magnitude is in the vector already.
+void RopeAngles::FillTurn(int64_t positions, float* cosines, float* sines) const {
+  FillRopeRow(frequencies_.data(), pairs(), 1.0, positions, cosines, sines);
+}
+
 }  // namespace moonlit

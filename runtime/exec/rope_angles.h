@@ -22,6 +22,8 @@ class RopeAngles {
   const RopeSpec& spec() const { return spec_; }
   size_t pairs() const { return spec_.dims / 2; }
   void FillRow(size_t row, int64_t position);
+  // What turns a vector that is rotated already by so many positions more. cosines, sines: [pairs].
+  void FillTurn(int64_t positions, float* cosines, float* sines) const;
   const float* cosines(size_t row) const { return table_.data() + row * 2 * pairs(); }
   const float* sines(size_t row) const { return cosines(row) + pairs(); }
 

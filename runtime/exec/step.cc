@@ -36,6 +36,14 @@ Status Step::CheckSpan(const StepSpan& span, size_t index) const {
     return Errorf(Code::kInvalidArgument, "span %zu has %zu positions for %zu tokens", index, span.positions.size(),
                   span.tokens.size());
   }
+  for (size_t i = 0; i < span.runs.size(); ++i) {
+    const bool follows = i == 0 ? span.runs[i].begin == 0 : span.runs[i].begin > span.runs[i - 1].begin;
+    if (follows && span.runs[i].begin <= span.first_slot && span.runs[i].begin % kAttentionTile == 0) continue;
+    return Errorf(Code::kInvalidArgument,
+                  "run %zu of span %zu begins at slot %lld: expected ascending multiples of %zu from 0 on, up to the "
+                  "first new slot",
+                  i, index, static_cast<long long>(span.runs[i].begin), kAttentionTile);
+  }
   for (size_t i = 0; i < span.tokens.size(); ++i) {
     if (span.tokens[i] >= 0 && static_cast<size_t>(span.tokens[i]) < vocab_) continue;
     return Errorf(Code::kInvalidArgument, "token %zu of span %zu is %d: expected an id from 0 to %zu", i, index,
@@ -47,11 +55,12 @@ Status Step::CheckSpan(const StepSpan& span, size_t index) const {
 void Step::AddSpan(const StepSpan& span, size_t index) {
   span_rows_[index] = rows_;
   const size_t count = span.tokens.size();
+  const int64_t shift = span.runs.empty() ? 0 : span.runs.back().shift;
   for (size_t i = 0; i < count; ++i) {
     const size_t row = rows_ + i;
     const int64_t slot = span.first_slot + static_cast<int64_t>(i);
     tokens_[row] = span.tokens[i];
-    positions_[row] = span.positions.empty() ? slot : span.positions[i];
+    positions_[row] = span.positions.empty() ? slot + shift : span.positions[i];
     if (i == 0 || slot % kSlotGroup == 0) {
       groups_[group_count_++] = {static_cast<uint32_t>(index), static_cast<uint32_t>(row), 0, slot};
     }

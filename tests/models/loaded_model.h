@@ -24,6 +24,7 @@ struct ModelOptions {
   CacheType cache = CacheType::kF32;
   bool exact = false;
   size_t max_rows = 64;
+  bool share_prefixes = false;  // so that nothing is compared with itself
 };
 
 // The variant under test: MOONLIT_VARIANT if set, else the best one of this CPU.
@@ -77,7 +78,7 @@ class LoadedModel {
     auto plan = Plan::Create(graph->graph, *source_, plan_options);
     EXPECT_TRUE(plan.ok()) << plan.status().ToString();
     plan_ = std::move(plan).value();
-    auto pages = PagePool::Create(plan_->cache_groups(), 64);
+    auto pages = PagePool::Create(plan_->cache_groups(), 64, {.share_prefixes = options.share_prefixes});
     EXPECT_TRUE(pages.ok()) << pages.status().ToString();
     pages_ = std::move(pages).value();
   }
@@ -95,11 +96,12 @@ class LoadedModel {
                   .pages = sequence.pages(),
                   .first_slot = sequence.length(),
                   .positions = {},
-                  .outputs = outputs};
+                  .outputs = outputs,
+                  .runs = sequence.runs()};
     Collector collector(vocab(), 1);
     Status ran = plan_->Run({&span, 1}, &collector);
     EXPECT_TRUE(ran.ok()) << ran.ToString();
-    sequence.Commit(static_cast<int64_t>(tokens.size()));
+    sequence.Commit(tokens);
     return std::move(collector.rows[0]);
   }
 

@@ -149,8 +149,9 @@ class Model {
     return Status();
   }
 
-  Result<Vector> Run(const std::vector<int32_t>& tokens, Rounding* rounding) {
+  Result<Vector> Run(const std::vector<int32_t>& tokens, Rounding* rounding, const Places& places) {
     rounding_ = rounding;
+    places_ = places;
     MOONLIT_ASSIGN_OR_RETURN(const Matrix* embedding, Get("token_embd.weight"));
     std::vector<Vector> rows;
     for (int32_t id : tokens) {
@@ -220,7 +221,11 @@ class Model {
     }
   }
 
-  Status PrepareHeads(const std::string& norm_name, size_t position, const Matrix* factors, Vector& x) {
+  void RotateHeads(size_t position, const Matrix* factors, Vector& x) const {
+    for (size_t h = 0; h < x.size() / config_.head_dim; ++h) Rotate(x.data() + h * config_.head_dim, position, factors);
+  }
+
+  Status NormHeads(const std::string& norm_name, Vector& x) {
     const Matrix* norm = nullptr;
     if (source_.Find(norm_name) != nullptr) {
       MOONLIT_ASSIGN_OR_RETURN(norm, Get(norm_name));
@@ -234,7 +239,6 @@ class Model {
         const Vector y = RmsNorm(head, config_.head_dim, *norm, config_.eps);
         std::copy(y.begin(), y.end(), head);
       }
-      Rotate(head, position, factors);
     }
     return Status();
   }
@@ -252,11 +256,14 @@ class Model {
       MOONLIT_ASSIGN_OR_RETURN(Vector q, Linear(blk + "attn_q", x));
       MOONLIT_ASSIGN_OR_RETURN(Vector k, Linear(blk + "attn_k", x));
       MOONLIT_ASSIGN_OR_RETURN(Vector v, Linear(blk + "attn_v", x));
-      MOONLIT_RETURN_IF_ERROR(PrepareHeads(blk + "attn_q_norm.weight", t, factors, q));
-      MOONLIT_RETURN_IF_ERROR(PrepareHeads(blk + "attn_k_norm.weight", t, factors, k));
+      MOONLIT_RETURN_IF_ERROR(NormHeads(blk + "attn_q_norm.weight", q));
+      MOONLIT_RETURN_IF_ERROR(NormHeads(blk + "attn_k_norm.weight", k));
+      RotateHeads(places_ ? static_cast<size_t>(places_(t, t)) : t, factors, q);
+      if (!places_) RotateHeads(t, factors, k);
       keys.push_back(std::move(k));
       values.push_back(std::move(v));
-      MOONLIT_ASSIGN_OR_RETURN(const Vector y, Linear(blk + "attn_output", Attend(q, keys, values)));
+      const Vector attended = places_ ? AttendPlaced(t, q, factors, keys, values) : Attend(q, keys, values);
+      MOONLIT_ASSIGN_OR_RETURN(const Vector y, Linear(blk + "attn_output", attended));
       Add(y, config_.residual_scale, rows[t]);
     }
     return Status();
@@ -264,6 +271,20 @@ class Model {
 
   static void Add(const Vector& y, double factor, Vector& x) {
     for (size_t i = 0; i < y.size(); ++i) x[i] += factor * y[i];
+  }
+
+  // Over the keys that token t sees, each rotated to where it stands then.
+  Vector AttendPlaced(size_t t, const Vector& q, const Matrix* factors, const std::vector<Vector>& keys,
+                      const std::vector<Vector>& values) const {
+    std::vector<Vector> seen_keys, seen_values;
+    for (size_t j = 0; j <= t; ++j) {
+      const int64_t position = places_(t, j);
+      if (position < 0) continue;
+      seen_keys.push_back(keys[j]);
+      RotateHeads(static_cast<size_t>(position), factors, seen_keys.back());
+      seen_values.push_back(values[j]);
+    }
+    return Attend(q, seen_keys, seen_values);
   }
 
   // softmax(scale q K^T) V for one query token over all keys so far; query head h reads KV head h / (heads / kv_heads).
@@ -332,16 +353,17 @@ class Model {
   const WeightSource& source_;
   Config config_{};
   Rounding* rounding_ = nullptr;
+  Places places_;
   std::map<std::string, Matrix> cache_;
 };
 
 }  // namespace
 
 Result<std::vector<double>> Forward(const Metadata& metadata, const WeightSource& source,
-                                    const std::vector<int32_t>& tokens, Rounding* rounding) {
+                                    const std::vector<int32_t>& tokens, Rounding* rounding, const Places& places) {
   Model model(metadata, source);
   MOONLIT_RETURN_IF_ERROR(model.ReadConfig());
-  return model.Run(tokens, rounding);
+  return model.Run(tokens, rounding, places);
 }
 
 }  // namespace moonlit::reference

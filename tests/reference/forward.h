@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,8 +30,12 @@ struct Rounding {
   size_t ties = 0;  // out: ties met
 };
 
+// Where token `key` stands when token `query` (the same one or a later one) looks at it, or -1 when it does not: for texts of
+// which parts were dropped. Empty: every token at its own number.
+using Places = std::function<int64_t(size_t query, size_t key)>;
+
 // Logits of every position: [tokens, vocab], row-major. Without `rounding` activations stay in double: what --exact approximates.
 Result<std::vector<double>> Forward(const Metadata& metadata, const WeightSource& source,
-                                    const std::vector<int32_t>& tokens, Rounding* rounding);
+                                    const std::vector<int32_t>& tokens, Rounding* rounding, const Places& places = {});
 
 }  // namespace moonlit::reference

@@ -88,6 +88,7 @@ class QkvPostStage : public ExecStage {
 // The arguments of one call, on the stack of a task.
 struct CallRows {
   const float* q[kAttentionMaxRows];
+  const float* whole_q[kAttentionMaxRows];  // as qkv_post left them
   float* out[kAttentionMaxRows];
   int64_t first[kAttentionMaxRows];
   int64_t last[kAttentionMaxRows];
@@ -114,7 +115,7 @@ class AttentionBase : public ExecStage {
     return geometry().Visible(b_.step->spans()[chunk.span].first_slot + static_cast<int64_t>(token));
   }
   float* Triples(const AttentionChunk& chunk, size_t head) const {
-    return b_.triples + chunk.triples + head * chunk.segments * geometry().SegmentFloats(chunk);
+    return b_.triples + chunk.triples + head * chunk.pieces * geometry().PieceFloats(chunk);
   }
 
   const Bindings& b_;
@@ -136,14 +137,18 @@ class AttentionStage : public AttentionBase {
       // The last chunks see most keys: they go first, so that the stage ends with short tasks.
       const size_t reversed = g.whole_tasks() - 1 - task;
       const AttentionChunk& chunk = g.chunks()[reversed / spec_.kv_heads];
-      b_.attention->attend(Arguments(chunk, reversed % spec_.kv_heads, thread, rows));
-      return;
+      const AttentionArgs args = Arguments(chunk, reversed % spec_.kv_heads, thread, rows);
+      if (SpanOf(chunk).runs.size() < 2) return b_.attention->attend(args);
+      return AttendPieces(chunk, args, rows);
     }
     const AttentionChunk& chunk = g.ChunkOfTask(task);
-    const size_t head = (task - chunk.first_task) / chunk.segments;
-    const size_t segment = (task - chunk.first_task) % chunk.segments;
-    b_.attention->attend_segment(Arguments(chunk, head, thread, rows), chunk.first_segment + segment,
-                                 Triples(chunk, head) + segment * g.SegmentFloats(chunk));
+    const size_t head = (task - chunk.first_task) / chunk.pieces;
+    const size_t index = (task - chunk.first_task) % chunk.pieces;
+    const AttentionArgs args = Arguments(chunk, head, thread, rows);
+    const SlotPiece piece = g.Piece(SpanOf(chunk), chunk, index);
+    if (SpanOf(chunk).runs.size() >= 2) Narrow(chunk, piece, args, rows);
+    b_.attention->attend_segment(args, static_cast<size_t>(piece.first) / kAttentionSegment,
+                                 Triples(chunk, head) + index * g.PieceFloats(chunk));
   }
 
   std::string Describe() const override {
@@ -152,12 +157,15 @@ class AttentionStage : public AttentionBase {
   }
 
  private:
+  const StepSpan& SpanOf(const AttentionChunk& chunk) const { return b_.step->spans()[chunk.span]; }
+  const float* Query(const AttentionChunk& chunk, size_t head, size_t r) const {
+    const size_t group = geometry().group(), row = chunk.first_row + r;
+    return q_.row(b_.step->span_row(chunk.span) + row / group) + (head * group + row % group) * spec_.key_dim;
+  }
+
   AttentionArgs Arguments(const AttentionChunk& chunk, size_t head, size_t thread, CallRows& rows) const {
-    const size_t group = geometry().group();
-    const StepSpan& span = b_.step->spans()[chunk.span];
     for (size_t r = 0; r < chunk.rows; ++r) {
-      const size_t row = chunk.first_row + r;
-      rows.q[r] = q_.row(b_.step->span_row(chunk.span) + row / group) + (head * group + row % group) * spec_.key_dim;
+      rows.q[r] = rows.whole_q[r] = Query(chunk, head, r);
       rows.out[r] = OutRow(chunk, head, r);
       const SlotInterval visible = RowInterval(chunk, r);
       rows.first[r] = visible.first;
@@ -165,7 +173,7 @@ class AttentionStage : public AttentionBase {
     }
     AttentionArgs args{};
     args.layout = place_.layout;
-    args.pages = span.pages[place_.group];
+    args.pages = SpanOf(chunk).pages[place_.group];
     args.part_offset = PagePartOffset(*place_.layout, place_.layer_in_group, head);
     args.rows = chunk.rows;
     args.q = rows.q;
@@ -176,6 +184,54 @@ class AttentionStage : public AttentionBase {
     args.out = rows.out;
     args.scratch = b_.scratch.of(thread);
     return args;
+  }
+
+  RunScratch Scratch(const AttentionArgs& args) const {
+    return RunScratch(*place_.layout,
+                      static_cast<uint8_t*>(args.scratch) + b_.attention->scratch_bytes(*place_.layout));
+  }
+
+  // Lets the rows see this piece alone, with queries that stand as far from its keys as from slots.
+  void Narrow(const AttentionChunk& chunk, const SlotPiece& piece, const AttentionArgs& args, CallRows& rows) const {
+    const RunScratch scratch = Scratch(args);
+    const bool turned = piece.turn != 0 && place_.angles != nullptr;
+    if (turned) place_.angles->FillTurn(piece.turn, scratch.cosines, scratch.sines);
+    for (size_t r = 0; r < chunk.rows; ++r) {
+      const SlotInterval visible = RowInterval(chunk, r);
+      rows.first[r] = std::max(visible.first, piece.first);
+      rows.last[r] = std::min(visible.last, piece.last);
+      rows.q[r] = rows.whole_q[r];
+      if (!turned) continue;
+      float* query = scratch.queries + r * spec_.key_dim;
+      b_.rope->rotate_heads({.kind = spec_.rope.pairs == RopePairs::kHalves ? RopeKind::kHalves : RopeKind::kPairs,
+                             .x = rows.whole_q[r],
+                             .x_stride = spec_.key_dim,
+                             .heads = 1,
+                             .head_dim = spec_.key_dim,
+                             .rotated = spec_.rope.dims,
+                             .cosines = scratch.cosines,
+                             .sines = scratch.sines,
+                             .out = query,
+                             .out_stride = spec_.key_dim});
+      rows.q[r] = query;
+    }
+  }
+
+  // What `attend` does, a piece at a time.
+  void AttendPieces(const AttentionChunk& chunk, const AttentionArgs& args, CallRows& rows) const {
+    const RunScratch scratch = Scratch(args);
+    const size_t stride = geometry().triple_floats_per_row();
+    float running[kAttentionMaxRows][2];
+    for (size_t r = 0; r < chunk.rows; ++r) running[r][0] = -INFINITY, running[r][1] = 0;
+    for (size_t index = 0; index < chunk.pieces; ++index) {
+      const SlotPiece piece = AttentionGeometry::Piece(SpanOf(chunk), chunk, index);
+      Narrow(chunk, piece, args, rows);
+      b_.attention->attend_segment(args, static_cast<size_t>(piece.first) / kAttentionSegment, scratch.triples);
+      for (size_t r = 0; r < chunk.rows; ++r) {
+        b_.attention->fold(*place_.layout, scratch.triples + r * stride, running[r], rows.out[r]);
+      }
+    }
+    for (size_t r = 0; r < chunk.rows; ++r) b_.attention->finish(*place_.layout, running[r], -INFINITY, rows.out[r]);
   }
 };
 
@@ -190,13 +246,19 @@ class AttentionMergeStage : public AttentionBase {
     const AttentionGeometry& g = geometry();
     const AttentionChunk& chunk = g.chunks()[task / spec_.kv_heads];
     const size_t head = task % spec_.kv_heads;
+    const bool has_runs = b_.step->spans()[chunk.span].runs.size() >= 2;
     for (size_t r = 0; r < chunk.rows; ++r) {
+      if (has_runs) {  // pieces that the row does not see change nothing
+        b_.attention->merge(*place_.layout, Triples(chunk, head) + r * g.triple_floats_per_row(), g.PieceFloats(chunk),
+                            chunk.pieces, -INFINITY, OutRow(chunk, head, r));
+        continue;
+      }
       const SlotInterval visible = RowInterval(chunk, r);
       const size_t first = static_cast<size_t>(visible.first) / kAttentionSegment;
       const size_t count = static_cast<size_t>(visible.last - 1) / kAttentionSegment - first + 1;
       const float* triples =
-          Triples(chunk, head) + (first - chunk.first_segment) * g.SegmentFloats(chunk) + r * g.triple_floats_per_row();
-      b_.attention->merge(*place_.layout, triples, g.SegmentFloats(chunk), count, -INFINITY, OutRow(chunk, head, r));
+          Triples(chunk, head) + (first - chunk.first_segment) * g.PieceFloats(chunk) + r * g.triple_floats_per_row();
+      b_.attention->merge(*place_.layout, triples, g.PieceFloats(chunk), count, -INFINITY, OutRow(chunk, head, r));
     }
   }
 

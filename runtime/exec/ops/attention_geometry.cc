@@ -11,6 +11,8 @@ namespace {
 // Fewer whole calls than this for each thread leave threads idle; calls over more segments than this are long even alone.
 constexpr size_t kCallsPerThread = 4;
 constexpr size_t kLongSegments = 8;
+constexpr auto kSegment = static_cast<int64_t>(kAttentionSegment);
+constexpr size_t kFloatsPerLine = 16;
 
 }  // namespace
 
@@ -38,6 +40,36 @@ SlotInterval AttentionGeometry::Visible(int64_t slot) const {
   return {window == 0 ? 0 : std::max<int64_t>(0, slot + 1 - window), slot + 1};
 }
 
+size_t RunScratch::Bytes(const PageLayout& layout) {
+  const size_t triples = kAttentionMaxRows * AttentionTripleFloats(layout);
+  const size_t queries = kAttentionMaxRows * layout.key_dim;
+  return (triples + queries + 2 * RoundUp(layout.key_dim, kFloatsPerLine)) * sizeof(float);
+}
+
+RunScratch::RunScratch(const PageLayout& layout, void* memory)
+    : triples(static_cast<float*>(memory)),
+      queries(triples + kAttentionMaxRows * AttentionTripleFloats(layout)),
+      cosines(queries + kAttentionMaxRows * layout.key_dim),
+      sines(cosines + RoundUp(layout.key_dim, kFloatsPerLine)) {}
+
+SlotPiece AttentionGeometry::Piece(const StepSpan& span, const AttentionChunk& chunk, size_t index) {
+  SlotPiece piece{chunk.first_segment * kSegment, 0, 0};
+  if (span.runs.size() < 2) {
+    piece.first += static_cast<int64_t>(index) * kSegment;
+    piece.last = piece.first + kSegment;
+    return piece;
+  }
+  size_t run = 0;
+  for (;; piece.first = piece.last, --index) {
+    while (run + 1 < span.runs.size() && span.runs[run + 1].begin <= piece.first) ++run;
+    piece.last = (piece.first / kSegment + 1) * kSegment;
+    if (run + 1 < span.runs.size()) piece.last = std::min(piece.last, span.runs[run + 1].begin);
+    if (index == 0) break;
+  }
+  piece.turn = span.runs[run].shift - span.runs.back().shift;
+  return piece;
+}
+
 void AttentionGeometry::AddChunk(const StepSpan& span, size_t index, size_t first_row, size_t rows) {
   const int64_t first_slot = span.first_slot + static_cast<int64_t>(first_row / group_);
   const int64_t last_slot = span.first_slot + static_cast<int64_t>((first_row + rows - 1) / group_);
@@ -48,7 +80,11 @@ void AttentionGeometry::AddChunk(const StepSpan& span, size_t index, size_t firs
   chunk.first_row = static_cast<uint32_t>(first_row);
   chunk.rows = static_cast<uint32_t>(rows);
   chunk.first_segment = static_cast<uint32_t>(first_segment);
-  chunk.segments = static_cast<uint32_t>(last_segment - first_segment + 1);
+  chunk.pieces = static_cast<uint32_t>(last_segment - first_segment + 1);
+  const auto from = static_cast<int64_t>(first_segment * kAttentionSegment);
+  for (const SlotRun& run : span.runs) {
+    if (run.begin > from && run.begin <= last_slot && run.begin % kSegment != 0) ++chunk.pieces;
+  }
 }
 
 void AttentionGeometry::Begin(const Step& step) {
@@ -63,17 +99,17 @@ void AttentionGeometry::Begin(const Step& step) {
       AddChunk(span, s, row, std::min(chunk_rows_, rows - row));
     }
   }
-  size_t triples = 0, most_segments = 0;
+  size_t triples = 0, most_pieces = 0;
   for (size_t c = 0; c < chunk_count_; ++c) {
     AttentionChunk& chunk = chunks_[c];
     chunk.first_task = split_tasks_;
     chunk.triples = triples;
-    split_tasks_ += size_t{chunk.segments} * spec_.kv_heads;
-    triples += size_t{chunk.segments} * spec_.kv_heads * SegmentFloats(chunk);
-    most_segments = std::max<size_t>(most_segments, chunk.segments);
+    split_tasks_ += size_t{chunk.pieces} * spec_.kv_heads;
+    triples += size_t{chunk.pieces} * spec_.kv_heads * PieceFloats(chunk);
+    most_pieces = std::max<size_t>(most_pieces, chunk.pieces);
   }
-  const bool worth = whole_tasks() < kCallsPerThread * threads_ || most_segments > kLongSegments;
-  split_ = threads_ > 1 && most_segments > 1 && worth && triples <= triple_floats_;
+  const bool worth = whole_tasks() < kCallsPerThread * threads_ || most_pieces > kLongSegments;
+  split_ = threads_ > 1 && most_pieces > 1 && worth && triples <= triple_floats_;
 }
 
 const AttentionChunk& AttentionGeometry::ChunkOfTask(size_t task) const {

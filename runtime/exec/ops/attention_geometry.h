@@ -5,6 +5,9 @@
 // A chunk is up to kAttentionMaxRows rows (token * group + head of the group) of one span; a call serves one chunk and one KV
 // head. Whole calls walk all segments. When whole calls would be too few for the threads, or long (decode over a long
 // context), each segment is a task of its own and a merge stage folds the triples. Both give equal bits (attention.h).
+//
+// A span whose blocks have moved (StepSpan::runs) has keys at positions that are off by a constant for each run. Its queries
+// are turned by that constant for each run; so segments are cut where runs meet, and each piece has a triple of its own.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +25,30 @@ struct SlotInterval {
   int64_t first, last;
 };
 
+// Slots [first, last) of one segment and one run. Keys there stand `turn` positions (mostly fewer) from where the span's
+// queries take them to be.
+struct SlotPiece {
+  int64_t first, last;
+  int64_t turn;
+};
+
+// A thread's memory for pieces: floats, 64-byte aligned, behind the scratch of the kernel.
+struct RunScratch {
+  float* triples;  // [kAttentionMaxRows, triple]
+  float* queries;  // [kAttentionMaxRows, key_dim], turned
+  float* cosines;  // [key_dim / 2]
+  float* sines;
+  RunScratch(const PageLayout& layout, void* memory);
+  static size_t Bytes(const PageLayout& layout);
+};
+
 struct AttentionChunk {
   uint32_t span;
   uint32_t first_row;  // token * group + g, inside the span
   uint32_t rows;
   uint32_t first_segment;
-  uint32_t segments;  // visited by any row
-  size_t first_task;  // split: of KV head 0; the chunk has kv_heads * segments tasks
+  uint32_t pieces;    // segments that any row visits, cut where runs meet
+  size_t first_task;  // split: of KV head 0; the chunk has kv_heads * pieces tasks
   size_t triples;     // split: floats before the chunk's in the triple buffer
 };
 
@@ -50,8 +70,10 @@ class AttentionGeometry {
   // The chunk that a split task belongs to.
   const AttentionChunk& ChunkOfTask(size_t task) const;
   SlotInterval Visible(int64_t slot) const;
-  // Floats of one segment's triples of a chunk.
-  size_t SegmentFloats(const AttentionChunk& chunk) const { return chunk.rows * triple_floats_per_row_; }
+  // Piece `index` of the chunk, which is of this span.
+  static SlotPiece Piece(const StepSpan& span, const AttentionChunk& chunk, size_t index);
+  // Floats of one piece's triples of a chunk.
+  size_t PieceFloats(const AttentionChunk& chunk) const { return chunk.rows * triple_floats_per_row_; }
   size_t triple_floats_per_row() const { return triple_floats_per_row_; }
 
  private:
