@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/accuracy/measure.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "runtime/api/moonlit.hpp"
+#include "runtime/gguf/gguf.h"
+#include "runtime/gguf/gguf_writer.h"
+
+namespace moonlit {
+namespace {
+
+// As llama.cpp's src/llama-quant.cpp does it for rows that are no multiple of 256.
+Format Fallback(Format format) {
+  switch (format) {
+    case Format::kQ4_K:
+      return Format::kQ5_0;
+    case Format::kQ5_K:
+      return Format::kQ5_1;
+    case Format::kQ6_K:
+      return Format::kQ8_0;
+    default:
+      return Format::kIQ4_NL;
+  }
+}
+
+std::vector<float> Values(const GgufFile& file, const GgufTensor& tensor, size_t rows, size_t k) {
+  const Format format = tensor.type->format;
+  std::vector<uint8_t> bytes(rows * RowBytes(format, k));
+  EXPECT_TRUE(file.ReadTensor(tensor, 0, bytes.data(), bytes.size()).ok());
+  std::vector<float> values(rows * k);
+  Traits(format).dequantize(bytes.data(), values.data(), values.size());
+  return values;
+}
+
+// Rows are independent; half of them goes to a second thread, since the search of some formats takes long.
+std::vector<uint8_t> Encode(const std::vector<float>& values, Format format, size_t rows, size_t k) {
+  const size_t row_bytes = RowBytes(format, k), half = rows / 2;
+  std::vector<uint8_t> bytes(rows * row_bytes);
+  const auto encode = [&](size_t begin, size_t end) {
+    if (begin == end) return;
+    Traits(format).quantize(values.data() + begin * k, nullptr, bytes.data() + begin * row_bytes, (end - begin) * k);
+  };
+  std::thread other(encode, 0, half);
+  encode(half, rows);
+  other.join();
+  return bytes;
+}
+
+double Surprise(std::span<const float> logits, int32_t next) {
+  double total = 0;
+  for (float x : logits) total += std::exp(double{x});
+  return std::log(total) - double{logits[static_cast<size_t>(next)]};
+}
+
+}  // namespace
+
+void WriteModelAs(const std::string& source, Format format, const std::string& target) {
+  const auto file = GgufFile::Open(source);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  GgufWriter writer;
+  for (const GgufValue& value : file->values()) writer.CopyValue(*file, value);
+  std::vector<std::vector<uint8_t>> tensors;
+  for (const GgufTensor& tensor : file->tensors()) {
+    const size_t k = tensor.dims[tensor.rank - 1];
+    const size_t rows = tensor.rank == 1 ? 1 : tensor.dims[0];
+    Format to = tensor.rank == 1 ? Format::kF32 : format;
+    if (k % Traits(to).block_values != 0) to = Fallback(to);
+    tensors.push_back(Encode(Values(*file, tensor, rows, k), to, rows, k));
+    writer.AddTensor(tensor.name, to, {tensor.dims.begin(), tensor.dims.begin() + tensor.rank});
+  }
+  ASSERT_TRUE(writer.Begin(target).ok());
+  for (const auto& bytes : tensors) ASSERT_TRUE(writer.Append(bytes.data(), bytes.size()).ok());
+  ASSERT_TRUE(writer.Finish().ok());
+}
+
+std::vector<double> Surprises(const std::string& model_path, const Windows& windows, bool exact) {
+  moonlit_model_options options = api::Model::Options();
+  options.exact = exact;
+  options.n_ctx = static_cast<uint32_t>(windows.tokens);
+  options.key_type = options.value_type = "f32";
+  auto model = api::Model::Load(model_path, options);
+  EXPECT_TRUE(model) << model.error().message;
+  auto ids = model->Tokenize(windows.text, MOONLIT_ADD_SPECIAL);
+  auto session = model->NewSession();
+  EXPECT_TRUE(ids && session);
+  EXPECT_GE(ids->size(), windows.count * windows.tokens);
+  std::vector<double> surprises;
+  for (size_t w = 0; w < windows.count; ++w) {
+    const auto window = std::span<const int32_t>(*ids).subspan(w * windows.tokens, windows.tokens);
+    const auto error = session->Eval(window, MOONLIT_OUTPUT_ALL, [&](size_t position, std::span<const float> logits) {
+      if (position < windows.first_judged || position + 1 >= windows.tokens) return;
+      surprises.push_back(Surprise(logits, window[position + 1]));
+    });
+    EXPECT_EQ(error.code, MOONLIT_OK) << error.message;
+    EXPECT_EQ(session->Truncate(0).code, MOONLIT_OK);
+  }
+  EXPECT_EQ(surprises.size(), windows.count * (windows.tokens - windows.first_judged - 1));
+  return surprises;
+}
+
+Mean MeanOf(const std::vector<double>& values) {
+  const double n = static_cast<double>(values.size());
+  double sum = 0, squares = 0;
+  for (double value : values) sum += value;
+  for (double value : values) squares += (value - sum / n) * (value - sum / n);
+  const double deviation = std::sqrt(squares / (n - 1));
+  return {sum / n, deviation, deviation / std::sqrt(n)};
+}
+
+}  // namespace moonlit

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the accuracy tests share: a model's matrices in another format, and the perplexity of a text by both paths.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/quant/format.h"
+
+namespace moonlit {
+
+// Writes the GGUF file `source` to `target` with every matrix in `format`, encoded from the values that `source` decodes to;
+// vectors become F32. Matrices whose rows are no multiple of the format's block get the format that llama-quantize falls back to.
+// Fails the running test on an error.
+void WriteModelAs(const std::string& source, Format format, const std::string& target);
+
+struct Windows {
+  std::string text;     // cut into windows after tokenization; must fill them
+  size_t tokens;        // of a window
+  size_t count;         // of windows
+  size_t first_judged;  // position in a window from which predictions count
+};
+
+// -log p(next token) at the judged positions of all windows, with a cache in f32. exact: float arithmetic on dequantized
+// weights. Fails the running test on an error.
+std::vector<double> Surprises(const std::string& model, const Windows& windows, bool exact);
+
+struct Mean {
+  double value;
+  double deviation;  // standard deviation of one value
+  double error;      // standard error of the mean, taking the values for independent
+};
+Mean MeanOf(const std::vector<double>& values);
+
+}  // namespace moonlit
