@@ -39,6 +39,9 @@ std::unique_ptr<ExecStage> MakeAttentionMergeStage(const Bindings& bindings, con
 std::unique_ptr<ExecStage> MakeHeadInputStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeHeadProductStage(const Bindings& bindings, const FusedStage& stage);
 
+// Outputs of the smallest task of gated products: whole tiles of both weights; whole groups of A8 (two, to share fewer lines)
+// when the output is quantized there.
+size_t GatedUnitOutputs(const PackedMatrix& gate, const PackedMatrix& up, bool a8);
 // Whether a gated product can write its output as A8 itself, so that no kActivate stage is needed: tasks own whole groups of 32.
 bool GatedOutputIsA8(const PackedMatrix& gate, const PackedMatrix& up, bool exact, bool output_wants_floats);
 

@@ -10,7 +10,6 @@
 // stage has tasks for as many blocks as there can be, and those without a block end at once.
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "runtime/exec/ops/expert_groups.h"
 #include "runtime/exec/stage.h"
@@ -18,13 +17,6 @@
 
 namespace moonlit {
 namespace {
-
-// Outputs of a unit of the gated products: whole tiles of both weights, and whole groups of A8 (two, to share fewer lines) where
-// the result is quantized.
-size_t UnitOutputs(const PackedMatrix& gate, const PackedMatrix& up, bool a8) {
-  const size_t tiles = std::lcm(size_t{gate.kernel->n_tile}, size_t{up.kernel->n_tile});
-  return a8 ? std::lcm(tiles, 2 * kA8Group) : tiles;
-}
 
 std::string DescribeExperts(const PackedMatrix& m, bool exact) {
   return std::string(" ") + m.name + " " + std::to_string(m.experts) + " x [" + std::to_string(m.n) + ", " +
@@ -145,7 +137,7 @@ class GatedExpertsStage : public ExpertsStage {
         up_(b.weights->matrix(stage.parts[1].weight)),
         gate_bias_(b.weights->vector(stage.parts[0].bias)),
         up_bias_(b.weights->vector(stage.parts[1].bias)),
-        unit_(UnitOutputs(gate_, up_, place_.hidden.wants_a8)) {}
+        unit_(GatedUnitOutputs(gate_, up_, place_.hidden.wants_a8)) {}
 
   size_t Begin() override {
     const size_t rows = groups_.rows();

@@ -10,12 +10,6 @@
 namespace moonlit {
 namespace {
 
-// Outputs of one unit: whole tiles of both weights; whole groups of A8 (two, to share fewer lines) when the output is quantized here.
-size_t UnitOutputs(const PackedMatrix& gate, const PackedMatrix& up, bool a8) {
-  const size_t tiles = std::lcm(size_t{gate.kernel->n_tile}, size_t{up.kernel->n_tile});
-  return a8 ? std::lcm(tiles, 2 * kA8Group) : tiles;
-}
-
 class GatedProductsStage : public ExecStage {
  public:
   GatedProductsStage(const Bindings& b, const FusedStage& stage)
@@ -28,7 +22,7 @@ class GatedProductsStage : public ExecStage {
         out_(b.inputs[stage.output]),
         out_floats_(b.values[stage.output]),
         a8_(out_floats_.data == nullptr),
-        unit_(UnitOutputs(gate_, up_, a8_)) {}
+        unit_(GatedUnitOutputs(gate_, up_, a8_)) {}
 
   size_t Begin() override {
     const bool floats = !ReadsA8(gate_, exact_) || !ReadsA8(up_, exact_);
@@ -109,8 +103,13 @@ class GatedProductsStage : public ExecStage {
 
 }  // namespace
 
+size_t GatedUnitOutputs(const PackedMatrix& gate, const PackedMatrix& up, bool a8) {
+  const size_t tiles = std::lcm(size_t{gate.kernel->n_tile}, size_t{up.kernel->n_tile});
+  return a8 ? std::lcm(tiles, 2 * kA8Group) : tiles;
+}
+
 bool GatedOutputIsA8(const PackedMatrix& gate, const PackedMatrix& up, bool exact, bool output_wants_floats) {
-  return !exact && !output_wants_floats && UnitOutputs(gate, up, true) <= 1024;
+  return !exact && !output_wants_floats && GatedUnitOutputs(gate, up, true) <= 1024;
 }
 
 std::unique_ptr<ExecStage> MakeGatedProductsStage(const Bindings& bindings, const FusedStage& stage) {
