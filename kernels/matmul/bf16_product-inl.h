@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with F16 and BF16 weights where the variant has vdpbf16ps, which does twice the arithmetic of f32. Activations
+// Products with F16 and BF16 weights where the variant has vdpbf16ps or bfdot, which do twice the arithmetic of f32. Activations
 // are rounded to bf16; F16 weights too, in registers. A tile is [pairs][kTile][2]: two consecutive k lie together, a last odd k
 // beside a zero. One accumulator per output meets its pairs in ascending order:
 //   acc = DotBF16Pairs(acc, {x[2i], x[2i + 1]}, {w[2i], w[2i + 1]})
@@ -24,6 +24,9 @@ struct PairsOfF16 {
   static constexpr Format kFormat = Format::kF16;
   static HWY_INLINE VU32 At(const uint8_t* w) { return BF16PairsOfHalves(w); }
 };
+
+// Rows of a pass.
+constexpr size_t kPairRows = HWY_ARCH_X86 ? kFloatRows : 8;
 
 constexpr size_t Pairs(size_t k) { return (k + 1) / 2; }
 
@@ -106,6 +109,12 @@ HWY_NOINLINE void AddPairs(const uint32_t* packed, const uint8_t* w, size_t pair
       const VU32 weights = Weights::At(w + v * kLanes * 4);
       Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
         VF32& sum = acc[r * kVectors + v];
+#if MOONLIT_HAS_BFDOT
+        if constexpr (kRows % 4 == 0) {
+          sum = DotBF16PairOfLane<r % 4>(sum, hn::LoadU(DU32(), packed + r / 4 * 4), weights);
+          return;
+        }
+#endif
         sum = DotBF16Pairs(sum, hn::Set(DU32(), packed[r]), weights);
       });
     });
@@ -139,16 +148,16 @@ HWY_NOINLINE void MultiplyFewPairs(const ProductArgs& args) {
 // F16 weights are rounded once where more than one pass needs them. What the tile's next piece begins with is asked for meanwhile.
 template <class Weights>
 struct InPairs {
-  static constexpr size_t kPiece = 128, kBytes = 2;
+  static constexpr size_t kRows = kPairRows, kPiece = 128, kBytes = 2;
   using Word = uint32_t;
   static constexpr size_t kWords = kPiece / 2;
   static HWY_INLINE void Pack(const float* x, size_t stride, size_t rows, size_t k, uint32_t* out) {
-    PackPairRows<kFloatRows, kPiece>(x, stride, rows, k, out);
+    PackPairRows<kRows, kPiece>(x, stride, rows, k, out);
   }
   static HWY_INLINE void Add(const uint32_t* packed, size_t count, const uint8_t* w, size_t k, float* sums) {
     constexpr size_t kPieceBytes = kPiece * kTile * kBytes;
-    if (count <= kFloatRows) {
-      AddPairs<Weights, kFloatRows, kPieceBytes>(packed, w, Pairs(k), sums);
+    if (count <= kRows) {
+      AddPairs<Weights, kRows, kPieceBytes>(packed, w, Pairs(k), sums);
       return;
     }
     HWY_ALIGN uint32_t rounded[kWords * kTile];
@@ -156,9 +165,9 @@ struct InPairs {
       __builtin_prefetch(w + kPieceBytes + 4 * i, 0, 2);
       hn::Store(Weights::At(w + 4 * i), DU32(), rounded + i);
     }
-    for (size_t r = 0; r < count; r += kFloatRows) {
-      AddPairs<PairsOfBF16, kFloatRows, 0>(packed + r * kWords, reinterpret_cast<const uint8_t*>(rounded), Pairs(k),
-                                           sums + r * kTile);
+    for (size_t r = 0; r < count; r += kRows) {
+      AddPairs<PairsOfBF16, kRows, 0>(packed + r * kWords, reinterpret_cast<const uint8_t*>(rounded), Pairs(k),
+                                      sums + r * kTile);
     }
   }
 };

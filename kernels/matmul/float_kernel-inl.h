@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The last line of a matmul_<stem>.cc of a format without blocks makes `kProduct_<stem>`; table.cc finds it through formats.inc:
 //   MOONLIT_FLOAT_PRODUCT(stem, format, Load)           f32 arithmetic
-//   MOONLIT_HALF_PRODUCT(stem, format, Load, Weights)   by vdpbf16ps where the variant has it, else f32
+//   MOONLIT_HALF_PRODUCT(stem, format, Load, Weights)   by bf16 dot products where the variant has them, else f32
 #pragma once
 
 #include "kernels/cpu/variant-inl.h"
-#if MOONLIT_HAS_VDPBF16
+#if MOONLIT_HAS_VDPBF16 || MOONLIT_HAS_BFDOT
 #include "kernels/matmul/bf16_product-inl.h"
 #else
 #include "kernels/matmul/float_product-inl.h"
@@ -38,22 +38,27 @@
   }                                                                           \
   }
 
+#if MOONLIT_HAS_VDPBF16 || MOONLIT_HAS_BFDOT
 #if MOONLIT_HAS_VDPBF16
-#define MOONLIT_HALF_PRODUCT(stem, format, Load, Weights)              \
-  namespace moonlit {                                                  \
-  namespace MOONLIT_NS {                                               \
-  extern const ProductKernel kProduct_##stem;                          \
-  const ProductKernel kProduct_##stem = {"bf16_" #stem "_16x16x2",     \
-                                         Activation::kF32,             \
-                                         Arithmetic::kBF16,            \
-                                         kTile,                        \
-                                         2,                            \
-                                         PairTileBytes<Weights>,       \
-                                         PackPairTile<Weights>,        \
-                                         UnpackPairRow<Weights>,       \
-                                         MultiplyPairs<Weights>,       \
-                                         MultiplyPairsExact<Weights>}; \
-  }                                                                    \
+#define MOONLIT_PAIR_TILE "16x16x2"
+#else
+#define MOONLIT_PAIR_TILE "8x8x2"
+#endif
+#define MOONLIT_HALF_PRODUCT(stem, format, Load, Weights)                     \
+  namespace moonlit {                                                         \
+  namespace MOONLIT_NS {                                                      \
+  extern const ProductKernel kProduct_##stem;                                 \
+  const ProductKernel kProduct_##stem = {"bf16_" #stem "_" MOONLIT_PAIR_TILE, \
+                                         Activation::kF32,                    \
+                                         Arithmetic::kBF16,                   \
+                                         kTile,                               \
+                                         2,                                   \
+                                         PairTileBytes<Weights>,              \
+                                         PackPairTile<Weights>,               \
+                                         UnpackPairRow<Weights>,              \
+                                         MultiplyPairs<Weights>,              \
+                                         MultiplyPairsExact<Weights>};        \
+  }                                                                           \
   }
 #else
 #define MOONLIT_HALF_PRODUCT(stem, format, Load, Weights) MOONLIT_FLOAT_PRODUCT(stem, format, Load)

@@ -145,9 +145,10 @@ void MultiplyFewRows(const ProductArgs& args, size_t tile_bytes) {
 
 // Many rows: a piece of K of kStackRows rows is packed once for a group of tiles. Sums wait in memory between pieces and lose
 // nothing there. An arithmetic has
+//   kRows                           rows that lie together
 //   kPiece, kBytes                  k of a piece; bytes of a weight
 //   Word, kWords                    of packed activations, and how many of them a row's piece is
-//   Pack(x, stride, rows, k, out)   up to kFloatRows rows
+//   Pack(x, stride, rows, k, out)   up to kRows rows
 //   Add(packed, rows, w, k, sums)   one tile's piece for all rows; sums [rows][kTile]
 template <class Arithmetic>
 HWY_NOINLINE void MultiplyInPieces(const ProductArgs& args, size_t tile_bytes) {
@@ -161,8 +162,8 @@ HWY_NOINLINE void MultiplyInPieces(const ProductArgs& args, size_t tile_bytes) {
       memset(sums, 0, tiles * kStackRows * kTile * sizeof(float));
       for (size_t begin = 0; begin < args.k; begin += kPiece) {
         const size_t piece = args.k - begin < kPiece ? args.k - begin : kPiece;
-        for (size_t r = 0; r < count; r += kFloatRows) {
-          const size_t rows = count - r < kFloatRows ? count - r : kFloatRows;
+        for (size_t r = 0; r < count; r += Arithmetic::kRows) {
+          const size_t rows = count - r < Arithmetic::kRows ? count - r : Arithmetic::kRows;
           Arithmetic::Pack(args.x + (row + r) * args.x_stride + begin, args.x_stride, rows, piece, packed + r * kWords);
         }
         for (size_t t = 0; t < tiles; ++t) {
@@ -179,7 +180,7 @@ HWY_NOINLINE void MultiplyInPieces(const ProductArgs& args, size_t tile_bytes) {
 
 template <class Load>
 struct InFloats {
-  static constexpr size_t kPiece = 64, kBytes = Load::kBytes;
+  static constexpr size_t kRows = kFloatRows, kPiece = 64, kBytes = Load::kBytes;
   using Word = float;
   static constexpr size_t kWords = kPiece;
   static HWY_INLINE void Pack(const float* x, size_t stride, size_t rows, size_t k, float* out) {

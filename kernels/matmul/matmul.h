@@ -15,7 +15,8 @@
 //   sum = MulAdd(float(minus_sum[p]), w_min[p], sum)     for each part in turn, where there are minima
 //   acc = MulAdd(a_scale, sum, acc)
 // Formats whose activation is kF32 do acc = MulAdd(x, w, acc), k ascending; F16 and BF16, where the variant has bf16 dot products,
-// round both factors to bf16 and do acc = DotBF16Pairs(acc, x pair, w pair), pairs ascending (Arithmetic::kBF16).
+// round both factors to bf16 and do acc = DotBF16Pairs(acc, x pair, w pair), pairs ascending (Arithmetic::kBF16). The pair is added
+// and rounded as the variant's instruction does it (PairRounding in reference.h).
 // MulAdd is a fused multiply-add where the variant has it (not on x86_ssse3, scalar: there a multiply, then an add).
 //
 // Kernels are pure: no threads, no allocation; any thread may call them on disjoint outputs.

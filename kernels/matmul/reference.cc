@@ -46,6 +46,40 @@ std::vector<float> Dequantized(const ReferenceProduct& p, size_t n) {
   return values;
 }
 
+// Zero for numbers below the normal ones.
+float Flushed(float value) { return fabsf(value) < 0x1p-126f ? copysignf(0.0f, value) : value; }
+
+// A double that holds the exact value, or was itself rounded to odd, as a float: cut off, with the last bit set if that lost
+// something; too large numbers are infinite.
+float ToOdd(double exact) {
+  if (!isfinite(exact)) return static_cast<float>(exact);
+  const double magnitude = fabs(exact);
+  if (magnitude >= 0x1p128) return static_cast<float>(copysign(HUGE_VAL, exact));
+  if (magnitude < 0x1p-126) return static_cast<float>(copysign(0.0, exact));
+  uint64_t bits;
+  memcpy(&bits, &exact, sizeof(bits));
+  const uint64_t lost = bits & ((uint64_t{1} << 29) - 1);
+  bits = bits - lost + (lost != 0 && (bits >> 29 & 1) == 0 ? uint64_t{1} << 29 : 0);
+  memcpy(&exact, &bits, sizeof(bits));
+  return static_cast<float>(exact);  // 24 bits are left: exact
+}
+
+// The product of two bf16 has 16 bits.
+float MultiplyToOdd(float a, float b) { return ToOdd(static_cast<double>(a) * static_cast<double>(b)); }
+
+float AddToOdd(float a, float b) {
+  const double x = a, y = b;
+  double sum = x + y;
+  if (!isfinite(sum)) return static_cast<float>(sum);
+  // What the double lost (Knuth's two-sum), as its own last bit.
+  const double part = sum - x;
+  const double lost = (x - (sum - part)) + (y - part);
+  uint64_t bits;
+  memcpy(&bits, &sum, sizeof(bits));
+  if (lost != 0.0 && bits % 2 == 0) sum = nextafter(sum, lost > 0.0 ? HUGE_VAL : -HUGE_VAL);
+  return ToOdd(sum);
+}
+
 }  // namespace
 
 void ReferenceA8(const ReferenceProduct& p, const A8View& a8, size_t row, bool fused, float* out) {
@@ -73,17 +107,20 @@ void ReferenceFloat(const ReferenceProduct& p, const float* x, bool fused, float
   }
 }
 
-void ReferencePairs(const ReferenceProduct& p, const float* x, float* out) {
-  const auto rounded = [](float value) {
-    const float r = F32FromBF16(BF16FromF32(value));
-    return fabsf(r) < 0x1p-126f ? copysignf(0.0f, r) : r;
-  };
+void ReferencePairs(const ReferenceProduct& p, const float* x, PairRounding rounding, float* out) {
+  const auto rounded = [](float value) { return Flushed(F32FromBF16(BF16FromF32(value))); };
   for (size_t n = 0; n < p.n; ++n) {
     const std::vector<float> w = Dequantized(p, n);
     float acc = 0.0f;
     for (size_t i = 0; i < p.k; i += 2) {
-      if (i + 1 < p.k) acc = fmaf(rounded(x[i + 1]), rounded(w[i + 1]), acc);
-      acc = fmaf(rounded(x[i]), rounded(w[i]), acc);
+      const float x0 = rounded(x[i]), w0 = rounded(w[i]);
+      const float x1 = i + 1 < p.k ? rounded(x[i + 1]) : 0.0f, w1 = i + 1 < p.k ? rounded(w[i + 1]) : 0.0f;
+      if (rounding == PairRounding::kToOdd) {
+        acc = AddToOdd(acc, AddToOdd(MultiplyToOdd(x0, w0), MultiplyToOdd(x1, w1)));
+      } else {
+        if (i + 1 < p.k) acc = fmaf(x1, w1, acc);
+        acc = fmaf(x0, w0, acc);
+      }
     }
     out[n] = acc;
   }

@@ -22,9 +22,13 @@ struct ReferenceProduct {
 void ReferenceA8(const ReferenceProduct& product, const A8View& a8, size_t row, bool fused, float* out);
 // The same with float activations on dequantized weights, k ascending: what multiply_exact and the plain formats give.
 void ReferenceFloat(const ReferenceProduct& product, const float* x, bool fused, float* out);
-// The same by bf16 dot products as vdpbf16ps does them: factors rounded to bf16, the odd k of a pair added before the even one,
-// each sum rounded once, numbers below the normal ones taken for zeros (Intel's Software Developer's Manual, VDPBF16PS).
-void ReferencePairs(const ReferenceProduct& product, const float* x, float* out);
+// The same by bf16 dot products, factors rounded to bf16, numbers below the normal ones taken for zeros:
+//   kNearest   as vdpbf16ps does it: the odd k of a pair is added before the even one, each sum rounded once (Intel's Software
+//              Developer's Manual, VDPBF16PS)
+//   kToOdd     as bfdot does it: both products, their sum, and its sum with what was there are each rounded to odd (Arm
+//              Architecture Reference Manual, shared pseudocode BFMul, BFAdd, BFRound; FPCR.EBF = 0)
+enum class PairRounding : uint8_t { kNearest, kToOdd };
+void ReferencePairs(const ReferenceProduct& product, const float* x, PairRounding rounding, float* out);
 // In float64 on the same dequantized values, for error bounds.
 void ReferenceA8Double(const ReferenceProduct& product, const A8View& a8, size_t row, double* out);
 void ReferenceDouble(const ReferenceProduct& product, const float* x, double* out);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dot products of bf16 pairs: each 32-bit lane holds two bf16 (the first in the low half), and
 //   DotBF16Pairs(sum, a, b) = sum + a.low * b.low + a.high * b.high        per lane, in f32
-// by vdpbf16ps (rounds to nearest, flushes subnormals) or bfdot. The two products' order and rounding are the
-// instruction's. kHasBF16Dot says whether the variant has one; without it the functions may be named but not called.
+// by vdpbf16ps or bfdot. The two products' order and rounding are the instruction's: vdpbf16ps adds the high product, then the
+// low one, and rounds each sum to nearest; bfdot rounds each product, their sum, and the whole, all to odd (truncated, with the
+// last bit set if anything was lost), as long as nobody sets FPCR.EBF. Both take numbers below the normal ones for zeros.
+// kHasBF16Dot says whether the variant has one; without it the functions may be named but not called.
 #pragma once
 
 #include "kernels/simd/dot-inl.h"
@@ -33,6 +35,19 @@ constexpr bool kHasBF16Dot = true;
 
 HWY_INLINE VF32 DotBF16Pairs(VF32 sum, VU32 a, VU32 b) {
   return VF32(vbfdotq_f32(sum.raw, vreinterpretq_bf16_u32(a.raw), vreinterpretq_bf16_u32(b.raw)));
+}
+
+// The same with one lane of `a` for all lanes.
+template <size_t kLane>
+HWY_INLINE VF32 DotBF16PairOfLane(VF32 sum, VU32 a, VU32 b) {
+  return VF32(vbfdotq_laneq_f32(sum.raw, vreinterpretq_bf16_u32(b.raw), vreinterpretq_bf16_u32(a.raw), kLane));
+}
+
+// 2 kLanes f16 numbers from any address, rounded to bf16 (nearest), in their order.
+HWY_INLINE VU32 BF16PairsOfHalves(const uint8_t* halves) {
+  const float16x8_t eight = vreinterpretq_f16_u8(vld1q_u8(halves));
+  const bfloat16x8_t low = vcvtq_low_bf16_f32(vcvt_f32_f16(vget_low_f16(eight)));
+  return VU32(vreinterpretq_u32_bf16(vcvtq_high_bf16_f32(low, vcvt_high_f32_f16(eight))));
 }
 #else
 constexpr bool kHasBF16Dot = false;

@@ -19,6 +19,9 @@ std::vector<Variant> RunnableVariants() {
 }
 
 bool IsFused(Variant variant) { return variant != Variant::x86_ssse3 && variant != Variant::scalar; }
+PairRounding PairRoundingOf(Variant variant) {
+  return variant == Variant::arm_i8mm ? PairRounding::kToOdd : PairRounding::kNearest;
+}
 bool FlushesSubnormals(Variant variant) { return variant == Variant::arm_v7; }
 bool IsPlain(Format format) { return Traits(format).block_values == 1; }
 

@@ -18,6 +18,8 @@ namespace moonlit {
 std::vector<Variant> RunnableVariants();
 // Whether the variant's MulAdd rounds once.
 bool IsFused(Variant variant);
+// How the variant's bf16 dot products round, where it has them.
+PairRounding PairRoundingOf(Variant variant);
 // NEON on ARMv7 takes numbers below the normal ones as zeros.
 bool FlushesSubnormals(Variant variant);
 bool IsPlain(Format format);

@@ -30,6 +30,7 @@ struct Problem {
       : kernel(GetProductKernel(variant, format)),
         format(format),
         fused(IsFused(variant)),
+        pair_rounding(PairRoundingOf(variant)),
         n(n),
         k(k),
         rows(rows),
@@ -60,7 +61,7 @@ struct Problem {
     std::vector<float> expected(rows * n);
     for (size_t r = 0; r < rows; ++r) {
       if (!exact && kernel.arithmetic == Arithmetic::kBF16) {
-        ReferencePairs(Reference(), x.data() + r * k, expected.data() + r * n);
+        ReferencePairs(Reference(), x.data() + r * k, pair_rounding, expected.data() + r * n);
       } else if (exact || kernel.activation == Activation::kF32) {
         ReferenceFloat(Reference(), x.data() + r * k, fused, expected.data() + r * n);
       } else {
@@ -73,6 +74,7 @@ struct Problem {
   const ProductKernel& kernel;
   Format format;
   bool fused;
+  PairRounding pair_rounding;
   size_t n, k, rows;
   std::vector<float> x;
   std::vector<uint8_t> weights;
@@ -295,6 +297,34 @@ TEST_P(ProductTest, NotFiniteActivationsGiveNaNInTheirRow) {
     EXPECT_TRUE(isnan(out[n + i]));
     EXPECT_TRUE(isfinite(out[2 * n + i]));
   }
+}
+
+// Rounding to odd shows at the edges: products below the normal numbers and beyond the largest, sums that cancel, any weights.
+TEST_P(ProductTest, PairsThatRoundToOddDoSoAtTheEdges) {
+  if (kernel().arithmetic != Arithmetic::kBF16 || PairRoundingOf(variant()) != PairRounding::kToOdd) return;
+  std::mt19937 random(22);
+  const size_t k = 96, rows = 13, n = 19;
+  std::vector<float> x(rows * k);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const int exponent = static_cast<int>(random() % 200) - (i % 3 == 0 ? 140 : 80);
+    x[i] = ldexpf(random() % 2 ? 1.0f + static_cast<float>(random() % 256) / 256 : -1.5f, exponent);
+    if (i % 7 == 1) x[i] = -x[i - 1];
+  }
+  Problem p(variant(), format(), Weights::kGaussian, n, k, x, rows, &random);
+  // Every third output gets weights of any size, infinite ones and NaN too.
+  for (size_t i = 0; i < p.weights.size(); ++i) {
+    if (i / (2 * k) % 3 == 0 && random() % 4 == 0) p.weights[i] = static_cast<uint8_t>(random());
+  }
+  const PackedMatrix packed(kernel(), format(), p.weights, n, k);
+  std::vector<float> out(rows * n);
+  ProductArgs args = p.Args(out.data());
+  args.weights = packed.bytes.data();
+  kernel().multiply(args);
+  const std::vector<float> expected = p.Expected(false);
+  EXPECT_EQ(FirstDifference(out.data(), n, expected.data(), rows, n), "");
+  size_t finite = 0;
+  for (float value : expected) finite += isfinite(value) && value != 0.0f ? 1 : 0;
+  EXPECT_GT(finite, rows * n / 8) << "the case no longer tests anything";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ProductTest,
