@@ -186,3 +186,13 @@ function(moonlit_bench path)
     set_tests_properties(${path} PROPERTIES LABELS bench TIMEOUT 600)
   endif()
 endfunction()
+
+# The same test once more with every F32 product carried by XNNPACK, where the build has it.
+function(moonlit_test_by_xnnpack path)
+  if(NOT MOONLIT_BUILD_TESTS OR NOT TARGET XNNPACK)
+    return()
+  endif()
+  string(REPLACE "/" "_" name "${path}")
+  add_test(NAME ${path}_by_xnnpack COMMAND ${name} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
+  set_tests_properties(${path}_by_xnnpack PROPERTIES LABELS unit TIMEOUT 600 ENVIRONMENT MOONLIT_FLOAT_PROVIDER=xnnpack)
+endfunction()

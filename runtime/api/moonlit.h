@@ -96,6 +96,9 @@ typedef struct moonlit_model_options {
   /* Default 1: full pages of the cache stay known when their session ends, until they are needed, and a text that begins with the
    * same tokens takes them instead of computing them again: the same bits. 0: every text is computed (benchmarks). */
   int share_prefixes;
+  /* Who multiplies with F32 weights, "own" or "xnnpack"; NULL: the environment's MOONLIT_FLOAT_PROVIDER, else a table by kernel
+   * variant and shape. */
+  const char* float_provider;
 } moonlit_model_options;
 
 MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);

@@ -40,8 +40,9 @@ struct EngineOptions {
   // Full blocks of the cache stay known when their session ends, until their pages are needed; Prefill takes them for a text
   // that begins with the same tokens.
   bool share_prefixes = true;
-  std::string variant = {};    // "": MOONLIT_VARIANT from the environment, else the best for this CPU
-  ThreadPool* pool = nullptr;  // an app's own pool (not owned); null: the engine makes one of `threads`
+  std::string variant = {};         // "": MOONLIT_VARIANT from the environment, else the best for this CPU
+  std::string float_provider = {};  // "": MOONLIT_FLOAT_PROVIDER, else the table (runtime/exec/float_provider.h)
+  ThreadPool* pool = nullptr;       // an app's own pool (not owned); null: the engine makes one of `threads`
   std::function<bool(uint64_t done, uint64_t total)> progress = {};
 };
 

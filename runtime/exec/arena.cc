@@ -5,12 +5,14 @@
 
 #include "runtime/exec/ops/expert_groups.h"
 #include "runtime/exec/stage.h"
+#include "runtime/exec/xnnpack_matrix.h"
 #include "runtime/graph/memory_plan.h"
 
 namespace moonlit {
 namespace {
 
-constexpr size_t kFloatsPerLine = 16;
+constexpr size_t kFloatsPerLine = XnnpackMatrix::kInputUnit;
+constexpr size_t kReadablePast = FloatProduct::kReadablePast * sizeof(float);
 constexpr uint32_t kNever = UINT32_MAX;
 
 struct Lifetime {
@@ -189,7 +191,7 @@ class ArenaLayout {
     for (size_t i = 0; i < experts_.size(); ++i) PlaceExperts(b_.experts_places[i], experts_[i]);
     PlaceHeadAndScratch(scratch_bytes);
     const MemoryPlan plan = PlanMemory(needs_);
-    MOONLIT_ASSIGN_OR_RETURN(Buffer arena, Buffer::Allocate(plan.bytes, "the arena of intermediates"));
+    MOONLIT_ASSIGN_OR_RETURN(Buffer arena, Buffer::Allocate(plan.bytes + kReadablePast, "the arena of intermediates"));
     for (size_t i = 0; i < needs_.size(); ++i) assigns_[i](arena.data() + plan.offsets[i]);
     for (ValueId v = 0; v < floats_.size(); ++v) {
       if (fused_.storage[v] != v) b_.values[v] = b_.values[fused_.storage[v]];

@@ -5,7 +5,10 @@
 #include <atomic>
 #include <mutex>
 
+#include "kernels/activation/activation.h"
 #include "kernels/base/round.h"
+#include "runtime/exec/tiling.h"
+#include "runtime/exec/xnnpack_matrix.h"
 
 namespace moonlit {
 namespace {
@@ -14,7 +17,32 @@ namespace {
 constexpr size_t kPieceBytes = size_t{512} << 10;
 constexpr size_t kAlignment = 128;
 
+FloatProductShape XnnpackShape(const PackedMatrix& m) { return {m.n, m.k}; }
+
+// Whether rows of the matrix are decoded, which needs our own packing.
+bool IsEmbedding(const Graph& graph, WeightId id) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [id](const Node& node) { return node.op == Op::kEmbed && node.weights[0] == id; });
+}
+
 }  // namespace
+
+void PackedMatrix::Multiply(const ProductArgs& args, bool exact, size_t thread) const {
+  if (xnnpack != nullptr) return xnnpack->Multiply(args, thread);
+  (exact ? kernel->multiply_exact : kernel->multiply)(args);
+}
+
+size_t PackedMatrix::row_unit() const { return xnnpack != nullptr ? xnnpack->product().tile_rows() : kRowUnit; }
+
+std::string PackedMatrix::KernelName(bool exact) const {
+  if (exact) return "exact";
+  return xnnpack != nullptr ? xnnpack->product().name() : kernel->name;
+}
+
+std::string PackedMatrix::Describe(bool exact) const {
+  return std::string(" ") + name + " [" + std::to_string(n) + ", " + std::to_string(k) + "] " + KernelName(exact) +
+         " " + std::to_string(tiles * tile_bytes) + " bytes";
+}
 
 // Shared by the tasks of one Load. Task i is piece i.
 struct WeightStore::LoadJob {
@@ -51,8 +79,10 @@ struct WeightStore::LoadJob {
 };
 
 Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const WeightSource& source,
-                                                       Variant variant) {
+                                                       const PackingOptions& options) {
+  if (options.floats == FloatProviderChoice::kXnnpack) MOONLIT_RETURN_IF_ERROR(FloatProduct::Available());
   auto store = std::make_unique<WeightStore>();
+  store->options_ = options;
   const size_t count = graph.weights().size();
   store->tensors_.resize(count);
   store->matrices_.resize(count);
@@ -76,16 +106,10 @@ Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const
     store->offsets_[id] = store->packed_bytes_;
     size_t bytes = tensor->shape.elements() * sizeof(float);
     if (!spec.is_table) {
-      PackedMatrix& m = store->matrices_[id];
-      m.kernel = &GetProductKernel(variant, tensor->format);
-      m.format = tensor->format;
-      m.k = spec.shape.columns();
-      m.experts = spec.shape.rank() > 2 ? spec.shape[0] : 1;
-      m.n = spec.shape.rows() / m.experts;
-      m.tile_bytes = m.kernel->tile_bytes(m.k);
-      m.tiles = CeilDiv(m.n, m.kernel->n_tile);
-      m.name = store->names_[id].c_str();
+      store->ChooseKernel(graph, static_cast<WeightId>(id), *tensor);
+      const PackedMatrix& m = store->matrices_[id];
       bytes = m.experts * m.tiles * m.tile_bytes;
+      if (m.provider == FloatProvider::kXnnpack) bytes = FloatProduct::LayOut(XnnpackShape(m)).bytes;
     }
     store->packed_bytes_ += RoundUp(bytes, kAlignment);
     store->CutIntoPieces(static_cast<WeightId>(id), *tensor);
@@ -93,14 +117,40 @@ Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const
   return store;
 }
 
+void WeightStore::ChooseKernel(const Graph& graph, WeightId id, const TensorInfo& tensor) {
+  PackedMatrix& m = matrices_[id];
+  m.kernel = &GetProductKernel(options_.variant, tensor.format);
+  m.format = tensor.format;
+  m.k = tensor.shape.columns();
+  m.experts = tensor.shape.rank() > 2 ? tensor.shape[0] : 1;
+  m.n = tensor.shape.rows() / m.experts;
+  m.name = names_[id].c_str();
+  if (tensor.format == Format::kF32 && tensor.shape.rank() == 2 && !IsEmbedding(graph, id)) {
+    m.provider = ChooseFloatProvider(options_.floats, options_.variant, m.n, m.k);
+  }
+  const bool own = m.provider == FloatProvider::kOwn;
+  m.n_tile = own ? m.kernel->n_tile : FloatProduct::kUnit;
+  m.tile_bytes = own ? m.kernel->tile_bytes(m.k) : m.n_tile * m.k * sizeof(float);
+  m.tiles = CeilDiv(m.n, m.n_tile);
+}
+
 void WeightStore::CutIntoPieces(WeightId id, const TensorInfo& tensor) {
   const size_t row_bytes = RowBytes(tensor.format, tensor.shape.columns());
   const size_t rows = tensor.shape.rows();
   size_t step = rows, n = rows;
-  if (matrices_[id].kernel != nullptr) {
-    const size_t n_tile = matrices_[id].kernel->n_tile;
-    step = std::max(n_tile, kPieceBytes / row_bytes / n_tile * n_tile);
-    n = matrices_[id].n;
+  const PackedMatrix& m = matrices_[id];
+  if (m.provider == FloatProvider::kXnnpack) {
+    const FloatLayout layout = FloatProduct::LayOut(XnnpackShape(m));
+    for (size_t s = 0; s < layout.slices; ++s) {
+      const size_t count = layout.outputs_of(s, m.n);
+      pieces_.push_back({id, s * layout.slice_outputs, count});
+      staging_bytes_ = std::max(staging_bytes_, RoundUp(row_bytes * count, kAlignment));
+    }
+    return;
+  }
+  if (m.kernel != nullptr) {
+    step = std::max(m.n_tile, kPieceBytes / row_bytes / m.n_tile * m.n_tile);
+    n = m.n;
   }
   staging_bytes_ = std::max(staging_bytes_, RoundUp(row_bytes * std::min(step, n), kAlignment));
   for (size_t first = 0; first < rows; first += n) {
@@ -119,7 +169,12 @@ Status WeightStore::LoadPiece(const WeightSource& source, const Piece& piece, ui
     Traits(tensor.format).dequantize(staging, reinterpret_cast<float*>(out), columns * piece.rows);
     return Status();
   }
-  const size_t n_tile = m.kernel->n_tile;
+  if (m.provider == FloatProvider::kXnnpack) {
+    const FloatProductShape shape = XnnpackShape(m);
+    return FloatProduct::Pack(shape, piece.first_row / FloatProduct::LayOut(shape).slice_outputs,
+                              reinterpret_cast<const float*>(staging), out);
+  }
+  const size_t n_tile = m.n_tile;
   const size_t first_tile = piece.first_row / m.n * m.tiles + piece.first_row % m.n / n_tile;
   for (size_t row = 0; row < piece.rows; row += n_tile) {
     m.kernel->pack_tile(staging + row * row_bytes, row_bytes, std::min(n_tile, piece.rows - row), m.k,
@@ -132,8 +187,9 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool,
                          const std::function<bool(uint64_t, uint64_t)>& progress) {
   MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights"));
   LoadJob job{.store = this, .source = &source, .progress = &progress, .staging = {}, .mutex = {}, .status = {}};
-  MOONLIT_ASSIGN_OR_RETURN(job.staging,
-                           Buffer::Allocate(staging_bytes_ * pool.threads(), "staging for loading weights"));
+  MOONLIT_ASSIGN_OR_RETURN(
+      job.staging, Buffer::Allocate(staging_bytes_ * pool.threads() + FloatProduct::kReadablePast * sizeof(float),
+                                    "staging for loading weights"));
   const Stage stage{pieces_.size(), &LoadJob::RunTask, &job};
   const Status ran = pool.Run({&stage, 1}, &job.stop);
   MOONLIT_RETURN_IF_ERROR(job.status);
@@ -148,6 +204,26 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool,
   }
   tensors_.clear();
   pieces_.clear();
+  return BindXnnpack(pool.threads());
+}
+
+Status WeightStore::BindXnnpack(size_t threads) {
+  size_t floats = 0;
+  for (const PackedMatrix& m : matrices_) {
+    if (m.provider != FloatProvider::kXnnpack) continue;
+    floats = std::max(floats, RoundUp(XnnpackMatrix::ScratchFloats(FloatProduct::LayOut(XnnpackShape(m))), kAlignment));
+  }
+  if (floats == 0) return Status();
+  MOONLIT_ASSIGN_OR_RETURN(xnnpack_scratch_,
+                           Buffer::Allocate(threads * floats * sizeof(float), "scratch for XNNPACK's products"));
+  for (PackedMatrix& m : matrices_) {
+    if (m.provider != FloatProvider::kXnnpack) continue;
+    Result<FloatProduct> product =
+        FloatProduct::Create(XnnpackShape(m), m.data, RoundUp(m.k, XnnpackMatrix::kInputUnit), threads);
+    if (!product.ok()) return product.status().WithContext(std::string("tensor ") + m.name);
+    m.xnnpack = std::make_shared<XnnpackMatrix>(std::move(product).value(), GetActivationTable(options_.variant),
+                                                xnnpack_scratch_.as<float>(), floats);
+  }
   return Status();
 }
 

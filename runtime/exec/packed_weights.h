@@ -12,6 +12,7 @@
 
 #include "kernels/matmul/matmul.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/float_provider.h"
 #include "runtime/graph/graph.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/threads/pool.h"
@@ -19,24 +20,43 @@
 
 namespace moonlit {
 
+class XnnpackMatrix;  // xnnpack_matrix.h
+
 // A matrix, or the matrices of all experts, each of which starts with a tile of its own.
 struct PackedMatrix {
-  const ProductKernel* kernel = nullptr;
+  const ProductKernel* kernel = nullptr;         // our own; of a matrix that XNNPACK carries, its activation alone
+  std::shared_ptr<const XnnpackMatrix> xnnpack;  // after Load, where XNNPACK carries the matrix
+  FloatProvider provider = FloatProvider::kOwn;
   Format format{};
-  size_t n = 0;  // outputs (rows in the file; of one expert)
-  size_t k = 0;  // inputs
+  size_t n = 0;       // outputs (rows in the file; of one expert)
+  size_t k = 0;       // inputs
+  size_t n_tile = 0;  // outputs a tile
   size_t tile_bytes = 0;
   size_t tiles = 0;  // of one expert
   size_t experts = 1;
-  const uint8_t* data = nullptr;  // tile t of expert e at data + (e * tiles + t) * tile_bytes
+  const uint8_t* data = nullptr;  // tile t of expert e at data + (e * tiles + t) * tile_bytes (XNNPACK: its own layout)
   const char* name = nullptr;
+
+  // The product of args.tile_begin to args.tile_end, whoever provides it; `exact`: the kernel's multiply_exact.
+  void Multiply(const ProductArgs& args, bool exact, size_t thread) const;
+  // Rows that the kernel makes at once: blocks of rows are cut into multiples of it.
+  size_t row_unit() const;
+  std::string KernelName(bool exact) const;  // "f32_f32_16x16x1", "xnnpack_f32_7x32", "exact"
+  std::string Describe(bool exact) const;    // name, shape, kernel, bytes
+};
+
+// How weights are packed.
+struct PackingOptions {
+  Variant variant;
+  FloatProviderChoice floats = FloatProviderChoice::kTable;
 };
 
 class WeightStore {
  public:
   // Finds every tensor of the graph and chooses its kernel; reads nothing yet. kNotFound, kCorrupt (another shape than the
-  // graph's), kUnsupported (a vector that is not a vector of floats the decoder knows).
-  static Result<std::unique_ptr<WeightStore>> Plan(const Graph& graph, const WeightSource& source, Variant variant);
+  // graph's), kUnsupported (a vector that is not a vector of floats the decoder knows; XNNPACK is wanted and not there).
+  static Result<std::unique_ptr<WeightStore>> Plan(const Graph& graph, const WeightSource& source,
+                                                   const PackingOptions& options);
 
   // Reads and packs everything on the pool. `progress` as in PlanOptions. The source is needed no more afterwards.
   Status Load(const WeightSource& source, ThreadPool& pool, const std::function<bool(uint64_t, uint64_t)>& progress);
@@ -52,9 +72,12 @@ class WeightStore {
     size_t first_row, rows;
   };
   struct LoadJob;
+  void ChooseKernel(const Graph& graph, WeightId id, const TensorInfo& tensor);
   void CutIntoPieces(WeightId id, const TensorInfo& tensor);
   Status LoadPiece(const WeightSource& source, const Piece& piece, uint8_t* staging);
+  Status BindXnnpack(size_t threads);
 
+  PackingOptions options_;
   std::vector<const TensorInfo*> tensors_;  // [weights of the graph]
   std::vector<PackedMatrix> matrices_;      // likewise; empty for tables
   std::vector<size_t> offsets_;             // of either in memory_
@@ -65,6 +88,7 @@ class WeightStore {
   uint64_t packed_bytes_ = 0;
   uint64_t file_bytes_ = 0;
   Buffer memory_;
+  Buffer xnnpack_scratch_;
 };
 
 }  // namespace moonlit

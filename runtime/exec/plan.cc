@@ -77,7 +77,8 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   std::unique_ptr<PlanImpl> plan(new PlanImpl(options));
   plan->graph_ = graph;
   plan->fused_ = Fuse(plan->graph_);
-  MOONLIT_ASSIGN_OR_RETURN(plan->weights_, WeightStore::Plan(plan->graph_, source, options.variant));
+  const PackingOptions packing{options.variant, options.exact ? FloatProviderChoice::kOwn : options.float_provider};
+  MOONLIT_ASSIGN_OR_RETURN(plan->weights_, WeightStore::Plan(plan->graph_, source, packing));
   MOONLIT_RETURN_IF_ERROR(plan->MakeCacheGroups());
   plan->vocab_ = plan->weights_->matrix(plan->fused_.stages.back().parts[0].weight).n;
   for (const FusedStage& stage : plan->fused_.stages) {

@@ -22,6 +22,7 @@
 #include "kernels/attention/page_layout.h"
 #include "kernels/cpu/variant.h"
 #include "runtime/base/status.h"
+#include "runtime/exec/float_provider.h"
 #include "runtime/threads/pool.h"
 #include "runtime/weights/weight_source.h"
 
@@ -36,7 +37,8 @@ struct PlanOptions {
   size_t page_tokens = 64;     // of the KV cache, a multiple of kAttentionTile
   CacheType key_type = CacheType::kF16;
   CacheType value_type = CacheType::kF16;
-  bool exact = false;  // float activations on dequantized weights: slow, the reference path
+  bool exact = false;  // float activations on dequantized weights: slow, the reference path, always by our own kernels
+  FloatProviderChoice float_provider = FloatProviderChoice::kTable;  // who multiplies with F32 weights
   // Called from the loading thread with bytes packed so far and in total; return false to cancel (kCancelled). May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
 };

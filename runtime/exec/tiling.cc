@@ -9,7 +9,6 @@ namespace moonlit {
 namespace {
 
 constexpr size_t kRowBlockBytes = size_t{256} << 10;
-constexpr size_t kRowUnit = 16;  // row blocks are multiples: product kernels work on that many rows at once or fewer
 constexpr size_t kMaxBlockRows = 256;
 constexpr size_t kTaskMacs = size_t{8} << 20;
 constexpr size_t kTaskBytes = size_t{64} << 10;
@@ -20,12 +19,12 @@ constexpr size_t kTasksPerThread = 8;
 Tiling ChooseTiling(const TilingInput& in) {
   Tiling t{};
   if (in.rows == 0 || in.units == 0) return t;
-  const size_t fit = kRowBlockBytes / std::max<size_t>(in.bytes_per_row, 1) / kRowUnit * kRowUnit;
-  size_t most_rows = std::clamp(fit, kRowUnit, kMaxBlockRows);
+  const size_t fit = kRowBlockBytes / std::max<size_t>(in.bytes_per_row, 1) / in.row_unit * in.row_unit;
+  size_t most_rows = std::clamp(fit, in.row_unit, kMaxBlockRows / in.row_unit * in.row_unit);
   if (in.max_task_floats != 0)
     most_rows = std::min(most_rows, std::max<size_t>(in.max_task_floats / in.unit_outputs, 1));
   t.row_blocks = CeilDiv(in.rows, most_rows);
-  t.rows_per_block = std::min(RoundUp(CeilDiv(in.rows, t.row_blocks), kRowUnit), most_rows);
+  t.rows_per_block = std::min(CeilDiv(CeilDiv(in.rows, t.row_blocks), in.row_unit) * in.row_unit, most_rows);
   t.row_blocks = CeilDiv(in.rows, t.rows_per_block);
   const size_t rows = std::min(in.rows, t.rows_per_block);
   const size_t balanced = in.units * t.row_blocks / (in.threads * kTasksPerThread);

@@ -18,6 +18,8 @@ struct Tiling {
   size_t tasks() const { return row_blocks * runs; }
 };
 
+inline constexpr size_t kRowUnit = 16;  // our own product kernels work on that many rows at once or fewer
+
 struct TilingInput {
   size_t rows;
   size_t bytes_per_row;  // of the activations
@@ -26,7 +28,8 @@ struct TilingInput {
   size_t unit_bytes;  // weight bytes of a unit
   size_t units;
   size_t threads;
-  size_t max_task_floats;  // rows * outputs that fit the scratch; 0: no limit
+  size_t max_task_floats;      // rows * outputs that fit the scratch; 0: no limit
+  size_t row_unit = kRowUnit;  // blocks of rows are multiples of it
 };
 
 Tiling ChooseTiling(const TilingInput& input);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step allocates nothing: operator new is counted for the whole process, worker threads included.
+// A step allocates nothing: operator new is counted for the whole process, worker threads included, and the C functions in all
+// objects of this program (the linker puts ours in their place: see CMakeLists.txt).
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -17,6 +18,29 @@ void* Count(std::size_t size) {
   throw std::bad_alloc();
 }
 }  // namespace
+
+extern "C" {
+void* __real_malloc(size_t size);
+void* __real_calloc(size_t count, size_t size);
+void* __real_realloc(void* memory, size_t size);
+int __real_posix_memalign(void** memory, size_t alignment, size_t size);
+void* __wrap_malloc(size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __real_malloc(size);
+}
+void* __wrap_calloc(size_t count, size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __real_calloc(count, size);
+}
+void* __wrap_realloc(void* memory, size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __real_realloc(memory, size);
+}
+int __wrap_posix_memalign(void** memory, size_t alignment, size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __real_posix_memalign(memory, alignment, size);
+}
+}
 
 void* operator new(std::size_t size) { return Count(size); }
 void* operator new[](std::size_t size) { return Count(size); }

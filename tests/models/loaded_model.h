@@ -25,6 +25,7 @@ struct ModelOptions {
   bool exact = false;
   size_t max_rows = 64;
   bool share_prefixes = false;  // so that nothing is compared with itself
+  std::string float_provider = {};  // "": MOONLIT_FLOAT_PROVIDER if set, else the table
 };
 
 // The variant under test: MOONLIT_VARIANT if set, else the best one of this CPU.
@@ -75,6 +76,9 @@ class LoadedModel {
     plan_options.page_tokens = options.page_tokens;
     plan_options.key_type = plan_options.value_type = options.cache;
     plan_options.exact = options.exact;
+    const Result<FloatProviderChoice> floats = ResolveFloatProvider(options.float_provider);
+    EXPECT_TRUE(floats.ok()) << floats.status().ToString();
+    plan_options.float_provider = floats.value();
     auto plan = Plan::Create(graph->graph, *source_, plan_options);
     EXPECT_TRUE(plan.ok()) << plan.status().ToString();
     plan_ = std::move(plan).value();

@@ -8,11 +8,15 @@
 #include <memory>
 #include <random>
 
+#include "kernels/activation/activation.h"
 #include "kernels/base/round.h"
 #include "kernels/matmul/matmul.h"
 #include "runtime/api/moonlit.h"
 #include "runtime/decode/engine.h"
+#include "runtime/exec/float_provider.h"
+#include "runtime/exec/packed_weights.h"
 #include "runtime/exec/tiling.h"
+#include "runtime/exec/xnnpack_matrix.h"
 #include "runtime/tensor/buffer.h"
 
 namespace moonlit::cli {
@@ -56,119 +60,184 @@ std::vector<uint8_t> EncodedRows(Format format, size_t count, size_t k) {
   return rows;
 }
 
+// What is the same for all measurements of a run.
+struct Setting {
+  Variant variant;
+  FloatProviderChoice float_provider;
+  const MeasureOptions& options;
+  const std::vector<size_t>& rows;
+  const std::vector<FloatProvider>& providers;  // empty: the one that the engine takes
+};
+
 // One matrix, packed, as often as it takes to fill `cold_bytes`.
 class PackedCopies {
  public:
-  static Result<PackedCopies> Make(const ProductKernel& kernel, Format format, Shape shape, size_t cold_bytes,
+  static Result<PackedCopies> Make(const Setting& setting, Format format, Shape shape, FloatProvider provider,
                                    ThreadPool& pool);
-  const uint8_t* Next() { return memory_.data() + (next_++ % copies_) * bytes_; }
-  size_t tiles() const { return tiles_; }
-  size_t tile_bytes() const { return tile_bytes_; }
+  const PackedMatrix& Next() { return copies_[next_++ % copies_.size()]; }
+  const PackedMatrix& matrix() const { return copies_[0]; }
   double pack_gb_s() const { return pack_gb_s_; }  // bytes of the file that all threads pack in a second
 
  private:
-  size_t tiles_ = 0, tile_bytes_ = 0, bytes_ = 0, copies_ = 0, next_ = 0;
+  void PackOwn(ThreadPool& pool);
+  Status PackByXnnpack(ThreadPool& pool);
+  Status BindXnnpack(const Setting& setting, ThreadPool& pool);
+
+  PackedMatrix first_;  // packed, not bound
+  size_t bytes_ = 0;    // of one
+  std::vector<PackedMatrix> copies_;
+  size_t next_ = 0;
   double pack_gb_s_ = 0;
-  Buffer memory_;
+  Buffer memory_, scratch_;
 };
 
-Result<PackedCopies> PackedCopies::Make(const ProductKernel& kernel, Format format, Shape shape, size_t cold_bytes,
+Result<PackedCopies> PackedCopies::Make(const Setting& setting, Format format, Shape shape, FloatProvider provider,
                                         ThreadPool& pool) {
   PackedCopies p;
-  p.tiles_ = CeilDiv(shape.n, kernel.n_tile);
-  p.tile_bytes_ = kernel.tile_bytes(shape.k);
-  p.bytes_ = p.tiles_ * p.tile_bytes_;
-  p.copies_ = std::max<size_t>(1, CeilDiv(cold_bytes, p.bytes_));
-  MOONLIT_ASSIGN_OR_RETURN(p.memory_, Buffer::Allocate(p.copies_ * p.bytes_, "the packed weights"));
-  const std::vector<uint8_t> rows = EncodedRows(format, kernel.n_tile, shape.k);
-  const size_t row_bytes = RowBytes(format, shape.k);
-  const double seconds = BestSeconds(0.01, [&] {  // the second time its pages are there
-    ForTasks(pool, p.tiles_, [&](size_t t, size_t) {
-      const size_t valid = std::min<size_t>(kernel.n_tile, shape.n - t * kernel.n_tile);
-      kernel.pack_tile(rows.data(), row_bytes, valid, shape.k, p.memory_.data() + t * p.tile_bytes_);
-    });
-  });
-  p.pack_gb_s_ = 1e-9 * static_cast<double>(shape.n * row_bytes) / seconds;
-  ForTasks(pool, p.copies_ - 1, [&](size_t copy, size_t) {
+  PackedMatrix& m = p.first_;
+  m.kernel = &GetProductKernel(setting.variant, format);
+  m.provider = provider;
+  m.format = format;
+  m.n = shape.n;
+  m.k = shape.k;
+  const bool own = provider == FloatProvider::kOwn;
+  m.n_tile = own ? m.kernel->n_tile : FloatProduct::kUnit;
+  m.tile_bytes = own ? m.kernel->tile_bytes(m.k) : m.n_tile * m.k * sizeof(float);
+  m.tiles = CeilDiv(m.n, m.n_tile);
+  p.bytes_ = own ? m.tiles * m.tile_bytes : FloatProduct::LayOut({m.n, m.k}).bytes;
+  const size_t copies = std::max<size_t>(1, CeilDiv(BytesOfMib(setting.options.cold_mib), p.bytes_));
+  MOONLIT_ASSIGN_OR_RETURN(p.memory_, Buffer::Allocate(copies * p.bytes_, "the packed weights"));
+  if (own) {
+    p.PackOwn(pool);
+  } else {
+    MOONLIT_RETURN_IF_ERROR(p.PackByXnnpack(pool));
+  }
+  ForTasks(pool, copies - 1, [&](size_t copy, size_t) {
     std::memcpy(p.memory_.data() + (copy + 1) * p.bytes_, p.memory_.data(), p.bytes_);
   });
+  p.copies_.assign(copies, m);
+  for (size_t c = 0; c < copies; ++c) p.copies_[c].data = p.memory_.data() + c * p.bytes_;
+  if (!own) MOONLIT_RETURN_IF_ERROR(p.BindXnnpack(setting, pool));
   return p;
+}
+
+void PackedCopies::PackOwn(ThreadPool& pool) {
+  const PackedMatrix& m = first_;
+  const std::vector<uint8_t> rows = EncodedRows(m.format, m.n_tile, m.k);
+  const size_t row_bytes = RowBytes(m.format, m.k);
+  const double seconds = BestSeconds(0.01, [&] {  // the second time its pages are there
+    ForTasks(pool, m.tiles, [&](size_t t, size_t) {
+      const size_t valid = std::min<size_t>(m.n_tile, m.n - t * m.n_tile);
+      m.kernel->pack_tile(rows.data(), row_bytes, valid, m.k, memory_.data() + t * m.tile_bytes);
+    });
+  });
+  pack_gb_s_ = 1e-9 * static_cast<double>(m.n * row_bytes) / seconds;
+}
+
+Status PackedCopies::PackByXnnpack(ThreadPool& pool) {
+  const FloatProductShape shape{first_.n, first_.k};
+  const FloatLayout layout = FloatProduct::LayOut(shape);
+  const std::vector<float> rows = RandomValues(layout.outputs_of(layout.slices - 1, shape.outputs) * shape.inputs, 1);
+  std::vector<Status> packed(layout.slices);
+  const double seconds = BestSeconds(0.01, [&] {
+    ForTasks(pool, layout.slices,
+             [&](size_t s, size_t) { packed[s] = FloatProduct::Pack(shape, s, rows.data(), memory_.data()); });
+  });
+  pack_gb_s_ = 1e-9 * static_cast<double>(shape.outputs * shape.inputs * sizeof(float)) / seconds;
+  for (const Status& status : packed) MOONLIT_RETURN_IF_ERROR(status);
+  return Status();
+}
+
+Status PackedCopies::BindXnnpack(const Setting& setting, ThreadPool& pool) {
+  const FloatProductShape shape{first_.n, first_.k};
+  const size_t floats = XnnpackMatrix::ScratchFloats(FloatProduct::LayOut(shape));
+  MOONLIT_ASSIGN_OR_RETURN(scratch_, Buffer::Allocate(floats * pool.threads() * sizeof(float), "XNNPACK's scratch"));
+  for (PackedMatrix& copy : copies_) {
+    MOONLIT_ASSIGN_OR_RETURN(
+        FloatProduct product,
+        FloatProduct::Create(shape, copy.data, RoundUp(shape.inputs, XnnpackMatrix::kInputUnit), pool.threads()));
+    copy.xnnpack = std::make_shared<XnnpackMatrix>(std::move(product), GetActivationTable(setting.variant),
+                                                   scratch_.as<float>(), floats);
+  }
+  return Status();
 }
 
 // One product of `rows` activations, cut into tasks as the engine does it.
 class Product {
  public:
-  static Result<Product> Make(Variant variant, const ProductKernel& kernel, Shape shape, size_t rows);
+  static Result<Product> Make(Variant variant, const PackedMatrix& matrix, size_t rows);
   // Seconds of quantizing the activations, which the engine does once for all products of one input.
   double Quantize(ThreadPool& pool, double min_seconds);
-  void Multiply(ThreadPool& pool, const uint8_t* weights, const Tiling& tiling);
-  Tiling ChooseTasks(const PackedCopies& weights, size_t threads) const;
+  void Multiply(ThreadPool& pool, const PackedMatrix& matrix, const Tiling& tiling);
+  Tiling ChooseTasks(const PackedMatrix& matrix, size_t threads) const;
 
  private:
-  const ProductKernel* kernel_ = nullptr;
+  Activation activation_ = Activation::kF32;
   const ProductTable* table_ = nullptr;
   ProductArgs args_{};
   Buffer x_, a8_, out_;
 };
 
-Result<Product> Product::Make(Variant variant, const ProductKernel& kernel, Shape shape, size_t rows) {
+Result<Product> Product::Make(Variant variant, const PackedMatrix& matrix, size_t rows) {
   Product p;
-  p.kernel_ = &kernel;
+  p.activation_ = matrix.kernel->activation;
   p.table_ = &GetProductTable(variant);
-  MOONLIT_ASSIGN_OR_RETURN(p.x_, Buffer::Allocate(rows * shape.k * sizeof(float), "the activations"));
-  MOONLIT_ASSIGN_OR_RETURN(p.a8_, Buffer::Allocate(A8Bytes(rows, shape.k), "the quantized activations"));
-  MOONLIT_ASSIGN_OR_RETURN(p.out_, Buffer::Allocate(rows * shape.n * sizeof(float), "the outputs"));
+  const size_t n = matrix.n, k = matrix.k, stride = RoundUp(k, XnnpackMatrix::kInputUnit);
+  MOONLIT_ASSIGN_OR_RETURN(
+      p.x_, Buffer::Allocate((rows * stride + FloatProduct::kReadablePast) * sizeof(float), "the activations"));
+  MOONLIT_ASSIGN_OR_RETURN(p.a8_, Buffer::Allocate(A8Bytes(rows, k), "the quantized activations"));
+  MOONLIT_ASSIGN_OR_RETURN(p.out_, Buffer::Allocate(rows * n * sizeof(float), "the outputs"));
   const size_t distinct = std::min<size_t>(rows, 8);  // enough: time does not depend on values
-  const std::vector<float> values = RandomValues(distinct * shape.k, 2);
+  const std::vector<float> values = RandomValues(distinct * k, 2);
   for (size_t r = 0; r < rows; ++r)
-    std::memcpy(p.x_.as<float>() + r * shape.k, &values[r % distinct * shape.k], shape.k * sizeof(float));
-  p.args_.k = shape.k;
-  p.args_.n = shape.n;
+    std::memcpy(p.x_.as<float>() + r * stride, &values[r % distinct * k], k * sizeof(float));
+  p.args_.k = k;
+  p.args_.n = n;
   p.args_.rows = rows;
-  p.args_.a8 = MakeA8View(p.a8_.data(), rows, shape.k);
+  p.args_.a8 = MakeA8View(p.a8_.data(), rows, k);
   p.args_.x = p.x_.as<float>();
-  p.args_.x_stride = shape.k;
+  p.args_.x_stride = stride;
   p.args_.out = p.out_.as<float>();
-  p.args_.out_stride = shape.n;
+  p.args_.out_stride = n;
   return p;
 }
 
 double Product::Quantize(ThreadPool& pool, double min_seconds) {
-  if (kernel_->activation != Activation::kA8) return 0;
+  if (activation_ != Activation::kA8) return 0;
   constexpr size_t kRowsPerTask = 4;
   return BestSeconds(min_seconds, [&] {
     ForTasks(pool, CeilDiv(args_.rows, kRowsPerTask), [&](size_t task, size_t) {
       const size_t first = task * kRowsPerTask;
-      table_->quantize_a8(args_.x + first * args_.k, args_.k, std::min(kRowsPerTask, args_.rows - first), args_.k,
-                          A8From(args_.a8, first, 0));
+      table_->quantize_a8(args_.x + first * args_.x_stride, args_.x_stride, std::min(kRowsPerTask, args_.rows - first),
+                          args_.k, A8From(args_.a8, first, 0));
     });
   });
 }
 
-Tiling Product::ChooseTasks(const PackedCopies& weights, size_t threads) const {
+Tiling Product::ChooseTasks(const PackedMatrix& matrix, size_t threads) const {
   return ChooseTiling({.rows = args_.rows,
-                       .bytes_per_row = kernel_->activation == Activation::kA8 ? args_.k : args_.k * sizeof(float),
+                       .bytes_per_row = activation_ == Activation::kA8 ? args_.k : args_.k * sizeof(float),
                        .k = args_.k,
-                       .unit_outputs = kernel_->n_tile,
-                       .unit_bytes = weights.tile_bytes(),
-                       .units = weights.tiles(),
+                       .unit_outputs = matrix.n_tile,
+                       .unit_bytes = matrix.tile_bytes,
+                       .units = matrix.tiles,
                        .threads = threads,
-                       .max_task_floats = 0});
+                       .max_task_floats = 0,
+                       .row_unit = matrix.row_unit()});
 }
 
-void Product::Multiply(ThreadPool& pool, const uint8_t* weights, const Tiling& tiling) {
-  const size_t tiles = CeilDiv(args_.n, kernel_->n_tile);
-  ForTasks(pool, tiling.tasks(), [&](size_t task, size_t) {
+void Product::Multiply(ThreadPool& pool, const PackedMatrix& matrix, const Tiling& tiling) {
+  ForTasks(pool, tiling.tasks(), [&](size_t task, size_t thread) {
     const size_t first = task / tiling.runs * tiling.rows_per_block;
     ProductArgs args = args_;
-    args.weights = weights;
+    args.weights = matrix.data;
     args.tile_begin = task % tiling.runs * tiling.units_per_task;
-    args.tile_end = std::min(tiles, args.tile_begin + tiling.units_per_task);
+    args.tile_end = std::min(matrix.tiles, args.tile_begin + tiling.units_per_task);
     args.rows = std::min(tiling.rows_per_block, args_.rows - first);
     args.a8 = A8From(args_.a8, first, 0);
     args.x += first * args.x_stride;
     args.out += first * args.out_stride;
-    kernel_->multiply(args);
+    matrix.Multiply(args, /*exact=*/false, thread);
   });
 }
 
@@ -192,7 +261,9 @@ struct KernelResult {
   Format format;
   Shape shape;
   size_t rows;
-  const ProductKernel* kernel;
+  const ProductKernel* kernel;  // our own for the format
+  FloatProvider provider;
+  std::string name;
   double seconds, quantize_seconds, pack_gb_s;
 };
 
@@ -205,8 +276,8 @@ nlohmann::ordered_json ToRow(const KernelResult& r, const MachinePeaks& peaks) {
           {"n", r.shape.n},
           {"k", r.shape.k},
           {"m", r.rows},
-          {"provider", "moonlit"},
-          {"kernel", r.kernel->name},
+          {"provider", FloatProviderName(r.provider)},
+          {"kernel", r.name},
           {"time_us", 1e6 * r.seconds},
           {"gops", gops},
           {"peak", limit.name},
@@ -217,27 +288,33 @@ nlohmann::ordered_json ToRow(const KernelResult& r, const MachinePeaks& peaks) {
           {"pack_gb_s", r.pack_gb_s}};
 }
 
-// What is the same for all measurements of a run.
-struct Setting {
-  Variant variant;
-  const MeasureOptions& options;
-  const std::vector<size_t>& rows;
-};
-
-Status MeasureShape(const Setting& setting, ThreadPool& pool, Format format, Shape shape,
-                    std::vector<KernelResult>* results) {
-  const ProductKernel& kernel = GetProductKernel(setting.variant, format);
+Status MeasureMatrix(const Setting& setting, ThreadPool& pool, Format format, Shape shape, FloatProvider provider,
+                     std::vector<KernelResult>* results) {
   const MeasureOptions& options = setting.options;
-  MOONLIT_ASSIGN_OR_RETURN(PackedCopies weights,
-                           PackedCopies::Make(kernel, format, shape, BytesOfMib(options.cold_mib), pool));
+  MOONLIT_ASSIGN_OR_RETURN(PackedCopies weights, PackedCopies::Make(setting, format, shape, provider, pool));
+  const PackedMatrix& matrix = weights.matrix();
   for (size_t rows : setting.rows) {
     MOONLIT_RETURN_IF_ERROR(CheckInterrupt());
-    MOONLIT_ASSIGN_OR_RETURN(Product product, Product::Make(setting.variant, kernel, shape, rows));
+    MOONLIT_ASSIGN_OR_RETURN(Product product, Product::Make(setting.variant, matrix, rows));
     const double quantize = product.Quantize(pool, options.min_seconds / 10);
-    const Tiling tiling = product.ChooseTasks(weights, pool.threads());
+    const Tiling tiling = product.ChooseTasks(matrix, pool.threads());
     const double seconds = BestSeconds(options.min_seconds, [&] { product.Multiply(pool, weights.Next(), tiling); });
-    results->push_back({format, shape, rows, &kernel, seconds, quantize, weights.pack_gb_s()});
+    results->push_back({format, shape, rows, matrix.kernel, provider, matrix.KernelName(/*exact=*/false), seconds,
+                        quantize, weights.pack_gb_s()});
   }
+  return Status();
+}
+
+// F32 weights by every provider that was asked for, everything else by our own kernels.
+Status MeasureShape(const Setting& setting, ThreadPool& pool, Format format, Shape shape,
+                    std::vector<KernelResult>* results) {
+  std::vector<FloatProvider> providers{FloatProvider::kOwn};
+  if (format == Format::kF32) {
+    providers = setting.providers;
+    if (providers.empty()) providers = {ChooseFloatProvider(setting.float_provider, setting.variant, shape.n, shape.k)};
+  }
+  for (FloatProvider provider : providers)
+    MOONLIT_RETURN_IF_ERROR(MeasureMatrix(setting, pool, format, shape, provider, results));
   return Status();
 }
 
@@ -288,6 +365,15 @@ Status ParseShapes(const std::vector<std::string>& texts, const std::vector<Form
   return Status();
 }
 
+Status ParseProviders(const std::vector<std::string>& names, std::vector<FloatProvider>* providers) {
+  for (const std::string& name : names) {
+    Result<FloatProviderChoice> choice = ResolveFloatProvider(name);
+    if (!choice.ok()) return choice.status().WithContext("--float-providers");
+    providers->push_back(*choice == FloatProviderChoice::kXnnpack ? FloatProvider::kXnnpack : FloatProvider::kOwn);
+  }
+  return Status();
+}
+
 }  // namespace
 
 void KernelBench::DeclareFlags(CLI::App& app, CLI::Option* mode) {
@@ -307,6 +393,12 @@ void KernelBench::DeclareFlags(CLI::App& app, CLI::Option* mode) {
       ->group(kGroup)
       ->check(CLI::Range(size_t{1}, size_t{65536}))
       ->capture_default_str();
+  app.add_option(
+         "--float-providers", float_providers_,
+         "Who multiplies with F32 weights: own, xnnpack or both (default: as MOONLIT_FLOAT_PROVIDER or the table says)")
+      ->delimiter(',')
+      ->needs(mode)
+      ->group(kGroup);
 }
 
 int KernelBench::Run(const std::vector<uint32_t>& threads, const MeasureOptions& options,
@@ -317,7 +409,11 @@ int KernelBench::Run(const std::vector<uint32_t>& threads, const MeasureOptions&
   if (Status s = ParseShapes(shapes_, formats, &shapes); !s.ok()) return ReportStatus(s);
   const Result<Variant> variant = ResolveVariant("");
   if (!variant.ok()) return ReportStatus(variant.status());
-  const Setting setting{*variant, options, rows_};
+  const Result<FloatProviderChoice> float_provider = ResolveFloatProvider("");
+  if (!float_provider.ok()) return ReportStatus(float_provider.status());
+  std::vector<FloatProvider> providers;
+  if (Status s = ParseProviders(float_providers_, &providers); !s.ok()) return ReportStatus(s);
+  const Setting setting{*variant, *float_provider, options, rows_, providers};
   BenchTable peak_table{"peaks", PeakColumns(), {}};
   BenchTable table{"kernels", Columns(), {}};
   std::vector<KernelResult> results;

@@ -21,6 +21,7 @@ class KernelBench {
  private:
   std::vector<std::string> formats_;  // empty: all
   std::vector<std::string> shapes_{"2048x2048", "8192x2048", "2048x8192"};
+  std::vector<std::string> float_providers_;  // empty: the engine's choice
   std::vector<size_t> rows_{1, 2, 4, 8, 16, 64, 512};
 };
 

@@ -18,7 +18,9 @@
 #include "runtime/api/find_model.h"
 #include "runtime/api/moonlit.h"
 #include "runtime/decode/engine.h"
+#include "runtime/exec/float_provider.h"
 #include "runtime/threads/topology.h"
+#include "runtime/xnnpack/float_product.h"
 #include "tools/cli/command.h"
 #include "tools/cli/model_flags.h"
 #include "tools/cli/versions.h"
@@ -83,7 +85,13 @@ class Doctor : public Command {
       std::fprintf(stderr, "moonlit: %s\n", std::string(variant.status().message()).c_str());
       return kUsage;
     }
+    const Result<FloatProviderChoice> floats = ResolveFloatProvider("");
+    if (!floats.ok()) {
+      std::fprintf(stderr, "moonlit: %s\n", std::string(floats.status().message()).c_str());
+      return kUsage;
+    }
     PrintVariants(features, variant.value());
+    PrintFloatProvider(variant.value(), floats.value());
     std::printf("cache      %s by default\n", CacheTypeName(DefaultCacheType(variant.value())));
     const ThreadDefault threads = DefaultThreadCount(ReadTopology());
     std::printf("threads    %zu: %s\n", threads.threads, threads.reason.c_str());
@@ -105,6 +113,24 @@ class Doctor : public Command {
       std::printf(" %s%s", VariantName(built[i]), CanRun(built[i], features) ? "" : " (not on this CPU)");
     }
     std::printf("\n");
+  }
+
+  // Who multiplies with F32 weights, and whether XNNPACK could.
+  static void PrintFloatProvider(Variant variant, FloatProviderChoice choice) {
+    const Status xnnpack = FloatProduct::Available();
+    std::printf("xnnpack    %s\n", xnnpack.ok() ? "offered: its rows have the same bits alone and among others"
+                                                : std::string(xnnpack.message()).c_str());
+    if (choice != FloatProviderChoice::kTable) {
+      std::printf("f32        %s for all weights (MOONLIT_FLOAT_PROVIDER)\n",
+                  choice == FloatProviderChoice::kOwn ? "own kernels" : "xnnpack");
+      return;
+    }
+    for (const FloatProviderRow& row : FloatProviderTable()) {
+      if (row.variant != variant) continue;
+      std::printf("f32        xnnpack for %zu to %zu outputs of %zu to %zu inputs: %s\n", row.least_outputs,
+                  row.most_outputs, row.least_inputs, row.most_inputs, row.reason);
+    }
+    std::printf("f32        own kernels for all other weights, by the table of this variant\n");
   }
 
   static void PrintMemory() {

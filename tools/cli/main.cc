@@ -76,6 +76,7 @@ int Main(int argc, char** argv) {
   app.footer(
       "Environment:\n"
       "  MOONLIT_VARIANT=NAME    force a kernel variant (moonlit doctor lists them)\n"
+      "  MOONLIT_FLOAT_PROVIDER=own|xnnpack  force who multiplies with F32 weights\n"
       "  MOONLIT_DATA_DIR=DIR    where poet-Q4_0.gguf lies, if neither beside the binary nor in the source tree\n"
       "  MOONLIT_MODELS=DIR      where -m NAME means DIR/NAME.gguf (default ~/.local/share/moonlit/models);\n"
       "                          tools/models/fetch_smollm2.py brings smollm2 there\n"

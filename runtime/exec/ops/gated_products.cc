@@ -27,15 +27,15 @@ class GatedProductsStage : public ExecStage {
   size_t Begin() override {
     const bool floats = !ReadsA8(gate_, exact_) || !ReadsA8(up_, exact_);
     rows_ = b_.step->range(tail_);
-    tiling_ = ChooseTiling(
-        {.rows = rows_.count(),
-         .bytes_per_row = floats ? gate_.k * sizeof(float) : gate_.k,
-         .k = gate_.k,
-         .unit_outputs = unit_,
-         .unit_bytes = unit_ / gate_.kernel->n_tile * gate_.tile_bytes + unit_ / up_.kernel->n_tile * up_.tile_bytes,
-         .units = CeilDiv(gate_.n, unit_),
-         .threads = b_.threads,
-         .max_task_floats = kGateScratchFloats});
+    tiling_ = ChooseTiling({.rows = rows_.count(),
+                            .bytes_per_row = floats ? gate_.k * sizeof(float) : gate_.k,
+                            .k = gate_.k,
+                            .unit_outputs = unit_,
+                            .unit_bytes = unit_ / gate_.n_tile * gate_.tile_bytes + unit_ / up_.n_tile * up_.tile_bytes,
+                            .units = CeilDiv(gate_.n, unit_),
+                            .threads = b_.threads,
+                            .max_task_floats = kGateScratchFloats,
+                            .row_unit = gate_.row_unit()});
     return tiling_.tasks();
   }
 
@@ -47,8 +47,8 @@ class GatedProductsStage : public ExecStage {
     const size_t stride = tiling_.units_per_task * unit_;
     float* gate = b_.scratch.floats(thread);
     float* up = gate + kGateScratchFloats;
-    Multiply(gate_, first_row, rows, first, end, gate, stride);
-    Multiply(up_, first_row, rows, first, end, up, stride);
+    Multiply(gate_, first_row, rows, first, end, gate, stride, thread);
+    Multiply(up_, first_row, rows, first, end, up, stride, thread);
     for (size_t r = 0; r < rows; ++r) {
       float* out = a8_ ? gate + r * stride : out_floats_.row(first_row + r) + first;
       b_.activations->swiglu(gate + r * stride, up + r * stride, out, end - first);
@@ -58,22 +58,19 @@ class GatedProductsStage : public ExecStage {
 
   std::string Describe() const override {
     std::string text = a8_ ? "gated_products a8" : "gated_products f32";
-    for (const PackedMatrix* m : {&gate_, &up_}) {
-      text += std::string(" ") + m->name + " [" + std::to_string(m->n) + ", " + std::to_string(m->k) + "] " +
-              (exact_ ? "exact" : m->kernel->name) + " " + std::to_string(m->tiles * m->tile_bytes) + " bytes";
-    }
+    for (const PackedMatrix* m : {&gate_, &up_}) text += m->Describe(exact_);
     return text;
   }
 
  private:
   void Multiply(const PackedMatrix& m, size_t first_row, size_t rows, size_t first, size_t end, float* out,
-                size_t stride) const {
+                size_t stride, size_t thread) const {
     ProductArgs args{};
     args.k = m.k;
     args.n = m.n;
     args.weights = m.data;
-    args.tile_begin = first / m.kernel->n_tile;
-    args.tile_end = CeilDiv(end, m.kernel->n_tile);
+    args.tile_begin = first / m.n_tile;
+    args.tile_end = CeilDiv(end, m.n_tile);
     args.rows = rows;
     if (ReadsA8(m, exact_)) {
       args.a8 = A8From(input_.a8, first_row, 0);
@@ -84,7 +81,7 @@ class GatedProductsStage : public ExecStage {
     args.out = out;
     args.out_stride = stride;
     args.out_first = first;
-    (exact_ ? m.kernel->multiply_exact : m.kernel->multiply)(args);
+    m.Multiply(args, exact_, thread);
   }
 
   const Bindings& b_;
@@ -104,7 +101,7 @@ class GatedProductsStage : public ExecStage {
 }  // namespace
 
 size_t GatedUnitOutputs(const PackedMatrix& gate, const PackedMatrix& up, bool a8) {
-  const size_t tiles = std::lcm(size_t{gate.kernel->n_tile}, size_t{up.kernel->n_tile});
+  const size_t tiles = std::lcm(gate.n_tile, up.n_tile);
   return a8 ? std::lcm(tiles, 2 * kA8Group) : tiles;
 }
 

@@ -17,11 +17,6 @@ struct BoundPart {
   Tiling tiling{};
 };
 
-std::string DescribePart(const PackedMatrix& m, bool exact) {
-  return std::string(" ") + m.name + " [" + std::to_string(m.n) + ", " + std::to_string(m.k) + "] " +
-         (exact ? "exact" : m.kernel->name) + " " + std::to_string(m.tiles * m.tile_bytes) + " bytes";
-}
-
 class ProductRunner {
  public:
   ProductRunner(const Bindings& b, const ProductInput& input) : b_(b), exact_(b.options->exact), input_(input) {}
@@ -44,7 +39,7 @@ class ProductRunner {
     return blocks * runs_;
   }
 
-  void Run(size_t task) const {
+  void Run(size_t task, size_t thread) const {
     const size_t first_row = range_.first + task / runs_ * rows_per_block_;
     size_t run = task % runs_;
     size_t p = 0;
@@ -54,13 +49,12 @@ class ProductRunner {
     ProductArgs args = Args(part, first_row);
     args.tile_begin = tile;
     args.tile_end = std::min(part.matrix->tiles, tile + part.tiling.units_per_task);
-    (exact_ ? part.matrix->kernel->multiply_exact : part.matrix->kernel->multiply)(args);
+    part.matrix->Multiply(args, exact_, thread);
   }
 
   std::string Describe() const {
     std::string text;
-    for (const BoundPart& part : parts_)
-      text += DescribePart(*part.matrix, exact_) + (part.addend.data ? " + addend" : "");
+    for (const BoundPart& part : parts_) text += part.matrix->Describe(exact_) + (part.addend.data ? " + addend" : "");
     return text;
   }
 
@@ -70,11 +64,12 @@ class ProductRunner {
     return ChooseTiling({.rows = rows,
                          .bytes_per_row = ReadsA8(m, exact_) ? m.k : m.k * sizeof(float),
                          .k = m.k,
-                         .unit_outputs = m.kernel->n_tile,
+                         .unit_outputs = m.n_tile,
                          .unit_bytes = m.tile_bytes,
                          .units = m.tiles,
                          .threads = b_.threads,
-                         .max_task_floats = 0});
+                         .max_task_floats = 0,
+                         .row_unit = m.row_unit()});
   }
 
   ProductArgs Args(const BoundPart& part, size_t first_row) const {
@@ -117,7 +112,7 @@ class ProductsStage : public ExecStage {
     }
   }
   size_t Begin() override { return runner_.Begin(b_.step->range(tail_)); }
-  void Run(size_t task, size_t) override { runner_.Run(task); }
+  void Run(size_t task, size_t thread) override { runner_.Run(task, thread); }
   std::string Describe() const override { return "products" + runner_.Describe(); }
 
  private:
@@ -132,7 +127,7 @@ class HeadProductStage : public ExecStage {
     runner_.Add({&b.weights->matrix(stage.parts[0].weight), nullptr, FloatRows{}, b.logits});
   }
   size_t Begin() override { return runner_.Begin({0, b_.step->head_rows}); }
-  void Run(size_t task, size_t) override { runner_.Run(task); }
+  void Run(size_t task, size_t thread) override { runner_.Run(task, thread); }
   std::string Describe() const override { return "head" + runner_.Describe(); }
 
  private:
