@@ -47,6 +47,7 @@ Result<EngineOptions> ToEngineOptions(const moonlit_model_options& from) {
   to.exact = from.exact != 0;
   to.share_prefixes = from.share_prefixes != 0;
   if (from.variant != nullptr) to.variant = from.variant;
+  if (from.packed_cache != nullptr) to.packed_cache = from.packed_cache;
   if (from.float_provider != nullptr) to.float_provider = from.float_provider;
   if (from.progress != nullptr) {
     to.progress = [progress = from.progress, user = from.progress_user](uint64_t done, uint64_t total) {

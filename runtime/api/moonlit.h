@@ -99,6 +99,9 @@ typedef struct moonlit_model_options {
   /* Who multiplies with F32 weights, "own" or "xnnpack"; NULL: the environment's MOONLIT_FLOAT_PROVIDER, else a table by kernel
    * variant and shape. */
   const char* float_provider;
+  /* An existing folder that keeps the packed weights, so that the next load of the same file reads them instead of packing anew;
+   * NULL: none. A file there that is damaged or of another version is replaced, with a warning. */
+  const char* packed_cache;
 } moonlit_model_options;
 
 MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);

@@ -111,6 +111,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
   plan_options.value_type = o.value_type;
   plan_options.exact = o.exact;
   MOONLIT_ASSIGN_OR_RETURN(plan_options.float_provider, ResolveFloatProvider(o.float_provider));
+  plan_options.packed_cache = o.packed_cache;
   plan_options.progress = o.progress;
   MOONLIT_ASSIGN_OR_RETURN(impl->plan, model.make_plan(plan_options));
   o.progress = nullptr;  // it belongs to the load, and so does what it points to

@@ -41,6 +41,7 @@ struct EngineOptions {
   // that begins with the same tokens.
   bool share_prefixes = true;
   std::string variant = {};         // "": MOONLIT_VARIANT from the environment, else the best for this CPU
+  std::string packed_cache = {};    // folder that keeps packed weights for the next load; "": none
   std::string float_provider = {};  // "": MOONLIT_FLOAT_PROVIDER, else the table (runtime/exec/float_provider.h)
   ThreadPool* pool = nullptr;       // an app's own pool (not owned); null: the engine makes one of `threads`
   std::function<bool(uint64_t done, uint64_t total)> progress = {};

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 
 #include "kernels/activation/activation.h"
 #include "kernels/base/round.h"
+#include "runtime/base/checksum.h"
+#include "runtime/base/log.h"
 #include "runtime/exec/tiling.h"
 #include "runtime/exec/xnnpack_matrix.h"
 
@@ -18,6 +21,26 @@ constexpr size_t kPieceBytes = size_t{512} << 10;
 constexpr size_t kAlignment = 128;
 
 FloatProductShape XnnpackShape(const PackedMatrix& m) { return {m.n, m.k}; }
+
+// Checksum of a few packed rows: it changes with the layout, whether or not anybody thought of a version number.
+Result<uint64_t> PackedSample(const PackedMatrix& m) {
+  constexpr size_t kInputs = 512;  // whole blocks of every format
+  const size_t outputs = m.n_tile;
+  std::vector<uint8_t> rows(outputs * RowBytes(m.format, kInputs));
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<uint8_t>(i * 37 + i / 251);
+  const FloatProductShape shape{outputs, kInputs};
+  const bool own = m.provider == FloatProvider::kOwn;
+  const size_t bytes = own ? m.kernel->tile_bytes(kInputs) : FloatProduct::LayOut(shape).bytes;
+  MOONLIT_ASSIGN_OR_RETURN(Buffer packed, Buffer::Allocate(bytes, "a sample of packed weights"));
+  if (own) {
+    m.kernel->pack_tile(rows.data(), RowBytes(m.format, kInputs), outputs, kInputs, packed.data());
+  } else {
+    std::vector<float> floats(outputs * kInputs);
+    for (size_t i = 0; i < floats.size(); ++i) floats[i] = static_cast<float>(i);
+    MOONLIT_RETURN_IF_ERROR(FloatProduct::Pack(shape, 0, floats.data(), packed.data()));
+  }
+  return ChecksumOf(packed.data(), bytes);
+}
 
 // Whether rows of the matrix are decoded, which needs our own packing.
 bool IsEmbedding(const Graph& graph, WeightId id) {
@@ -183,7 +206,7 @@ Status WeightStore::LoadPiece(const WeightSource& source, const Piece& piece, ui
   return Status();
 }
 
-Status WeightStore::Load(const WeightSource& source, ThreadPool& pool,
+Status WeightStore::Pack(const WeightSource& source, ThreadPool& pool,
                          const std::function<bool(uint64_t, uint64_t)>& progress) {
   MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights"));
   LoadJob job{.store = this, .source = &source, .progress = &progress, .staging = {}, .mutex = {}, .status = {}};
@@ -193,7 +216,63 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool,
   const Stage stage{pieces_.size(), &LoadJob::RunTask, &job};
   const Status ran = pool.Run({&stage, 1}, &job.stop);
   MOONLIT_RETURN_IF_ERROR(job.status);
-  MOONLIT_RETURN_IF_ERROR(ran);
+  return ran;
+}
+
+// Who multiplies, where everything lies, and what packing makes of samples.
+Result<PackedCacheKey> WeightStore::CacheKey(const WeightSource& source) const {
+  MOONLIT_ASSIGN_OR_RETURN(const uint64_t fingerprint, source.Fingerprint());
+  Checksum layout;
+  const std::string variant = VariantName(options_.variant);
+  layout.Add(variant.data(), variant.size());
+  std::map<std::pair<const ProductKernel*, FloatProvider>, uint64_t> samples;
+  for (size_t id = 0; id < tensors_.size(); ++id) {
+    const PackedMatrix& m = matrices_[id];
+    uint64_t sample = 0;
+    if (m.kernel != nullptr) {
+      const auto [found, added] = samples.try_emplace({m.kernel, m.provider}, 0);
+      if (added) {
+        MOONLIT_ASSIGN_OR_RETURN(found->second, PackedSample(m));
+      }
+      sample = found->second;
+    }
+    const uint64_t words[] = {
+        names_[id].size(), static_cast<uint64_t>(tensors_[id]->format), m.n, m.k, m.tile_bytes, offsets_[id], sample};
+    layout.Add(words, sizeof words);
+    layout.Add(names_[id].data(), names_[id].size());
+  }
+  return PackedCacheKey{fingerprint, layout.Value()};
+}
+
+// A cache that does not serve costs a warning and the time of packing, never the load.
+Status WeightStore::LoadOrPack(const PackedCache& cache, const WeightSource& source, ThreadPool& pool,
+                               const std::function<bool(uint64_t, uint64_t)>& progress) {
+  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights"));
+  const Status read = cache.Read(memory_.data(), packed_bytes_, pool, progress);
+  if (read.ok() || read.code() == Code::kCancelled) return read;
+  if (read.code() != Code::kNotFound) {
+    Logf(LogLevel::kWarning, "packed weights are made anew: %s", std::string(read.message()).c_str());
+  }
+  memory_ = Buffer();  // packing starts from zeros
+  MOONLIT_RETURN_IF_ERROR(Pack(source, pool, progress));
+  const Status written = cache.Write(memory_.data(), packed_bytes_, pool);
+  if (!written.ok()) {
+    Logf(LogLevel::kWarning, "packed weights are not kept for the next time: %s",
+         std::string(written.message()).c_str());
+  }
+  return Status();
+}
+
+Status WeightStore::Load(const WeightSource& source, ThreadPool& pool,
+                         const std::function<bool(uint64_t, uint64_t)>& progress) {
+  if (options_.cache.empty()) {
+    MOONLIT_RETURN_IF_ERROR(Pack(source, pool, progress));
+  } else if (const Result<PackedCacheKey> key = CacheKey(source); key.ok()) {
+    MOONLIT_RETURN_IF_ERROR(LoadOrPack(PackedCache(options_.cache, *key), source, pool, progress));
+  } else {
+    Logf(LogLevel::kWarning, "packed weights are not kept: %s", std::string(key.status().message()).c_str());
+    MOONLIT_RETURN_IF_ERROR(Pack(source, pool, progress));
+  }
   for (size_t id = 0; id < tensors_.size(); ++id) {
     const uint8_t* data = memory_.data() + offsets_[id];
     if (matrices_[id].kernel != nullptr) {

@@ -13,6 +13,7 @@
 #include "kernels/matmul/matmul.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/float_provider.h"
+#include "runtime/exec/packed_cache.h"
 #include "runtime/graph/graph.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/threads/pool.h"
@@ -49,6 +50,7 @@ struct PackedMatrix {
 struct PackingOptions {
   Variant variant;
   FloatProviderChoice floats = FloatProviderChoice::kTable;
+  std::string cache = {};  // folder of files of packed weights (packed_cache.h); "": none
 };
 
 class WeightStore {
@@ -58,7 +60,8 @@ class WeightStore {
   static Result<std::unique_ptr<WeightStore>> Plan(const Graph& graph, const WeightSource& source,
                                                    const PackingOptions& options);
 
-  // Reads and packs everything on the pool. `progress` as in PlanOptions. The source is needed no more afterwards.
+  // Reads and packs everything on the pool, or reads it as it was packed before (PackingOptions::cache). `progress` as in
+  // PlanOptions. The source is needed no more afterwards.
   Status Load(const WeightSource& source, ThreadPool& pool, const std::function<bool(uint64_t, uint64_t)>& progress);
 
   const PackedMatrix& matrix(WeightId id) const { return matrices_[id]; }  // REQUIRES: no table
@@ -75,6 +78,10 @@ class WeightStore {
   void ChooseKernel(const Graph& graph, WeightId id, const TensorInfo& tensor);
   void CutIntoPieces(WeightId id, const TensorInfo& tensor);
   Status LoadPiece(const WeightSource& source, const Piece& piece, uint8_t* staging);
+  Status Pack(const WeightSource& source, ThreadPool& pool, const std::function<bool(uint64_t, uint64_t)>& progress);
+  Status LoadOrPack(const PackedCache& cache, const WeightSource& source, ThreadPool& pool,
+                    const std::function<bool(uint64_t, uint64_t)>& progress);
+  Result<PackedCacheKey> CacheKey(const WeightSource& source) const;
   Status BindXnnpack(size_t threads);
 
   PackingOptions options_;

@@ -77,7 +77,8 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   std::unique_ptr<PlanImpl> plan(new PlanImpl(options));
   plan->graph_ = graph;
   plan->fused_ = Fuse(plan->graph_);
-  const PackingOptions packing{options.variant, options.exact ? FloatProviderChoice::kOwn : options.float_provider};
+  const PackingOptions packing{options.variant, options.exact ? FloatProviderChoice::kOwn : options.float_provider,
+                               options.packed_cache};
   MOONLIT_ASSIGN_OR_RETURN(plan->weights_, WeightStore::Plan(plan->graph_, source, packing));
   MOONLIT_RETURN_IF_ERROR(plan->MakeCacheGroups());
   plan->vocab_ = plan->weights_->matrix(plan->fused_.stages.back().parts[0].weight).n;

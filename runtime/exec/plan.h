@@ -39,6 +39,7 @@ struct PlanOptions {
   CacheType value_type = CacheType::kF16;
   bool exact = false;  // float activations on dequantized weights: slow, the reference path, always by our own kernels
   FloatProviderChoice float_provider = FloatProviderChoice::kTable;  // who multiplies with F32 weights
+  std::string packed_cache = {};  // folder that keeps packed weights for the next load (packed_cache.h); "": none
   // Called from the loading thread with bytes packed so far and in total; return false to cancel (kCancelled). May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
 };

@@ -25,6 +25,8 @@ struct ModelOptions {
   bool exact = false;
   size_t max_rows = 64;
   bool share_prefixes = false;  // so that nothing is compared with itself
+  std::string packed_cache = {};
+  std::string variant = {};
   std::string float_provider = {};  // "": MOONLIT_FLOAT_PROVIDER if set, else the table
 };
 
@@ -71,6 +73,9 @@ class LoadedModel {
     pool_ = std::move(pool).value();
     PlanOptions plan_options{};
     plan_options.variant = TestVariant();
+    if (!options.variant.empty()) {
+      EXPECT_TRUE(FindVariant(options.variant.c_str(), &plan_options.variant));
+    }
     plan_options.pool = pool_.get();
     plan_options.max_rows = options.max_rows;
     plan_options.page_tokens = options.page_tokens;
@@ -79,6 +84,7 @@ class LoadedModel {
     const Result<FloatProviderChoice> floats = ResolveFloatProvider(options.float_provider);
     EXPECT_TRUE(floats.ok()) << floats.status().ToString();
     plan_options.float_provider = floats.value();
+    plan_options.packed_cache = options.packed_cache;
     auto plan = Plan::Create(graph->graph, *source_, plan_options);
     EXPECT_TRUE(plan.ok()) << plan.status().ToString();
     plan_ = std::move(plan).value();

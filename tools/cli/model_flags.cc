@@ -65,6 +65,9 @@ void ModelFlags::Declare(CLI::App& app, bool runs) {
       ->capture_default_str()
       ->check(CLI::Range(64u, 65536u))
       ->check(IsMultipleOf64());
+  app.add_option("--packed-cache", packed_cache,
+                 "Folder that keeps the packed weights, for a faster load the next time")
+      ->check(CLI::ExistingDirectory);
   app.add_flag("--exact", exact, "Float activations on dequantized weights: slow, the reference path");
 }
 
@@ -77,6 +80,7 @@ moonlit_model_options ModelFlags::ToOptions() const {
   options.key_type = key_type.empty() ? nullptr : key_type.c_str();
   options.value_type = value_type.empty() ? nullptr : value_type.c_str();
   options.exact = exact ? 1 : 0;
+  options.packed_cache = packed_cache.empty() ? nullptr : packed_cache.c_str();
   options.vocab_only = vocab_only ? 1 : 0;
   options.share_prefixes = share_prefixes ? 1 : 0;
   return options;

@@ -20,6 +20,7 @@ struct ModelFlags {
   std::string key_type;  // empty: the default for the CPU
   std::string value_type;
   bool exact = false;
+  std::string packed_cache;  // empty: none
   bool vocab_only = false;
   bool share_prefixes = true;
   bool warn_of_context = true;  // when it is longer than the model was trained for
