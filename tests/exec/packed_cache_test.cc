@@ -97,7 +97,8 @@ TEST_F(PackedCacheTest, ReadingReportsProgressAndCanBeCancelled) {
     return true;
   };
   auto alone = ThreadPool::Create({.threads = 1}).value();
-  ASSERT_TRUE(cache_.Read(read_.data(), (read_.resize(kSize), kSize), *alone, count).ok());
+  read_.resize(kSize);
+  ASSERT_TRUE(cache_.Read(read_.data(), kSize, *alone, count).ok());
   EXPECT_EQ(last, kSize);
   EXPECT_EQ(cache_.Read(read_.data(), kSize, *alone, [](uint64_t, uint64_t) { return false; }).code(),
             Code::kCancelled);
