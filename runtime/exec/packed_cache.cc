@@ -2,16 +2,15 @@
 #include "runtime/exec/packed_cache.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <vector>
 
 #include "kernels/base/round.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/file.h"
+#include "runtime/exec/load_progress.h"
 
 namespace moonlit {
 namespace {
@@ -58,17 +57,7 @@ struct ChunkJob {
   size_t bytes = 0;
   uint64_t payload = 0;
   uint64_t* sums = nullptr;
-  const PackedCache::Progress* progress = nullptr;
-  std::atomic<uint64_t> done{0};
-  std::atomic<bool> stop{false};
-  std::mutex mutex;
-  Status status;
-
-  void Fail(Status fault) {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (status.ok()) status = std::move(fault);
-    stop.store(true);
-  }
+  LoadProgress* progress = nullptr;
 
   Status ReadChunk(size_t chunk, size_t size) {
     uint8_t* out = memory + chunk * kChunkBytes;
@@ -84,12 +73,10 @@ struct ChunkJob {
       job.sums[chunk] = ChecksumOf(job.memory + chunk * kChunkBytes, size);
       return;
     }
-    if (Status fault = job.ReadChunk(chunk, size); !fault.ok()) return job.Fail(std::move(fault));
-    const uint64_t done = job.done.fetch_add(size) + size;
-    // Thread 0 is the loading thread.
-    if (thread == 0 && *job.progress && !(*job.progress)(done, job.bytes)) {
-      job.Fail(Errorf(Code::kCancelled, "loading was cancelled after %" PRIu64 " bytes", done));
+    if (Status fault = job.ReadChunk(chunk, size); !fault.ok()) {
+      return job.progress->Fail(std::move(fault));
     }
+    job.progress->Add(size, thread);
   }
 };
 
@@ -139,11 +126,10 @@ Status PackedCache::Read(uint8_t* memory, size_t bytes, ThreadPool& pool, const 
   job.bytes = bytes;
   job.payload = PayloadOffset(sums.size());
   job.sums = sums.data();
-  job.progress = &progress;
+  LoadProgress shared(&progress, bytes);
+  job.progress = &shared;
   const Stage stage{sums.size(), &ChunkJob::RunTask, &job};
-  const Status ran = pool.Run({&stage, 1}, &job.stop);
-  MOONLIT_RETURN_IF_ERROR(job.status);
-  return ran;
+  return shared.Finish(pool.Run({&stage, 1}, shared.stop()));
 }
 
 Status PackedCache::Write(const uint8_t* memory, size_t bytes, ThreadPool& pool) const {

@@ -2,14 +2,13 @@
 #include "runtime/exec/packed_weights.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
-#include <mutex>
 
 #include "kernels/activation/activation.h"
 #include "kernels/base/round.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/log.h"
+#include "runtime/exec/load_progress.h"
 #include "runtime/exec/tiling.h"
 #include "runtime/exec/xnnpack_matrix.h"
 
@@ -71,33 +70,19 @@ std::string PackedMatrix::Describe(bool exact) const {
 struct WeightStore::LoadJob {
   WeightStore* store;
   const WeightSource* source;
-  const std::function<bool(uint64_t, uint64_t)>* progress;
+  LoadProgress* progress;
   Buffer staging;
-  std::atomic<uint64_t> done{0};
-  std::atomic<bool> stop{false};
-  std::mutex mutex;
-  Status status;
-
-  void Fail(Status fault) {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (status.ok()) status = std::move(fault);
-    stop.store(true);
-  }
 
   static void RunTask(void* context, size_t task, size_t thread) {
     LoadJob& job = *static_cast<LoadJob*>(context);
     WeightStore& store = *job.store;
     const Piece& piece = store.pieces_[task];
     uint8_t* staging = job.staging.data() + thread * store.staging_bytes_;
-    if (Status fault = store.LoadPiece(*job.source, piece, staging); !fault.ok()) return job.Fail(std::move(fault));
-    const TensorInfo& tensor = *store.tensors_[piece.weight];
-    const uint64_t bytes = RowBytes(tensor.format, tensor.shape.columns()) * piece.rows;
-    const uint64_t done = job.done.fetch_add(bytes) + bytes;
-    // Thread 0 is the loading thread.
-    if (thread == 0 && *job.progress && !(*job.progress)(done, store.file_bytes_)) {
-      job.Fail(
-          Errorf(Code::kCancelled, "loading was cancelled after %llu bytes", static_cast<unsigned long long>(done)));
+    if (Status fault = store.LoadPiece(*job.source, piece, staging); !fault.ok()) {
+      return job.progress->Fail(std::move(fault));
     }
+    const TensorInfo& tensor = *store.tensors_[piece.weight];
+    job.progress->Add(RowBytes(tensor.format, tensor.shape.columns()) * piece.rows, thread);
   }
 };
 
@@ -209,14 +194,13 @@ Status WeightStore::LoadPiece(const WeightSource& source, const Piece& piece, ui
 Status WeightStore::Pack(const WeightSource& source, ThreadPool& pool,
                          const std::function<bool(uint64_t, uint64_t)>& progress) {
   MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights"));
-  LoadJob job{.store = this, .source = &source, .progress = &progress, .staging = {}, .mutex = {}, .status = {}};
+  LoadProgress shared(&progress, file_bytes_);
+  LoadJob job{.store = this, .source = &source, .progress = &shared, .staging = {}};
   MOONLIT_ASSIGN_OR_RETURN(
       job.staging, Buffer::Allocate(staging_bytes_ * pool.threads() + FloatProduct::kReadablePast * sizeof(float),
                                     "staging for loading weights"));
   const Stage stage{pieces_.size(), &LoadJob::RunTask, &job};
-  const Status ran = pool.Run({&stage, 1}, &job.stop);
-  MOONLIT_RETURN_IF_ERROR(job.status);
-  return ran;
+  return shared.Finish(pool.Run({&stage, 1}, shared.stop()));
 }
 
 // Who multiplies, where everything lies, and what packing makes of samples.
