@@ -143,7 +143,7 @@ HWY_INLINE void ScoreByteVec(const uint8_t* keys, const uint8_t* scales, size_t 
     const size_t offset = column + b * kLanesOfGroup * kPageGroup * 4;
     Format::template Load<8>(keys + offset, kPageGroup * 4, w);
     PrefetchLines(lines, &work.ahead);
-    const VF32 key_scale = LoadF16(scale + b * kPageGroup * 2);
+    const VF32 key_scale = LoadHalves(scale + b * kPageGroup * 2);
     const int8_t* q[kRows];
     VI32 dots[kRows];
     Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
@@ -197,7 +197,7 @@ HWY_INLINE void WidenValueScales(const AttentionArgs& args, const TileView& view
   const size_t slot = view.slot % layout.page_tokens;
   for (size_t b = 0; b < PaddedValueDim(layout) / kScaleGroup; ++b) {
     for (size_t t = 0; t < kTile; t += kLanes) {
-      const VF32 s = LoadF16(scales + (b * layout.page_tokens + slot + t) * 2);
+      const VF32 s = LoadHalves(scales + (b * layout.page_tokens + slot + t) * 2);
       hn::Store(s, DF32(), work.v8_scale + b * kTile + t);
     }
   }

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "kernels/attention/workspace-inl.h"
+#include "kernels/simd/f16-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
@@ -77,43 +78,6 @@ struct WidenBF16 {
   static HWY_INLINE VF32 Low(VU32 u) { return hn::BitCast(DF32(), hn::ShiftLeft<16>(u)); }
   static HWY_INLINE VF32 High(VU32 u) { return hn::BitCast(DF32(), hn::And(u, hn::Set(DU32(), 0xFFFF0000u))); }
 };
-
-#if (HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86) || (HWY_TARGET_IS_NEON && HWY_NEON_HAVE_F16C)
-constexpr bool kHasF16Conversion = true;
-#else
-constexpr bool kHasF16Conversion = false;
-#endif
-
-// The F16 in the low half of each lane as f32, exact, with infinities and NaN; what is in the high half does not
-// matter. Without an instruction: the exponent and mantissa bits are moved into an f32's place and scaled by 2^(127 -
-// 15), which also makes subnormals right. (Highway's own emulation reads infinities and NaN as numbers.)
-HWY_INLINE VF32 F32FromLowF16(VU32 u) {
-  const DF32 df;
-  const DU32 du32;
-  if constexpr (kHasF16Conversion) {
-    const hn::Rebind<uint16_t, DF32> du16;
-    const hn::Rebind<hwy::float16_t, DF32> df16;
-    return hn::PromoteTo(df, hn::BitCast(df16, hn::TruncateTo(du16, u)));
-  } else {
-    const VU32 magnitude = hn::And(u, hn::Set(du32, 0x7FFFu));
-    const VU32 sign = hn::ShiftLeft<16>(hn::And(u, hn::Set(du32, 0x8000u)));
-    const VF32 scaled = hn::Mul(hn::BitCast(df, hn::ShiftLeft<13>(magnitude)), hn::Set(df, 0x1p112f));
-    const VU32 not_finite = hn::VecFromMask(du32, hn::Gt(magnitude, hn::Set(du32, 0x7BFFu)));
-    const VU32 bits = hn::Or(hn::BitCast(du32, scaled), hn::And(not_finite, hn::Set(du32, 0x7F800000u)));
-    return hn::BitCast(df, hn::Or(bits, sign));
-  }
-}
-
-// As many F16 as a vector has lanes, from consecutive memory.
-HWY_INLINE VF32 LoadF16(const uint8_t* halves) {
-  if constexpr (kHasF16Conversion) {
-    const hn::Rebind<hwy::float16_t, DF32> df16;
-    return hn::PromoteTo(DF32(), hn::LoadU(df16, reinterpret_cast<const hwy::float16_t*>(halves)));
-  } else {
-    const hn::Rebind<uint16_t, DF32> du16;
-    return F32FromLowF16(hn::PromoteTo(DU32(), hn::LoadU(du16, reinterpret_cast<const uint16_t*>(halves))));
-  }
-}
 
 struct WidenF16 {
   static HWY_INLINE VF32 Low(VU32 u) { return F32FromLowF16(u); }

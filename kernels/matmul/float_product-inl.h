@@ -4,7 +4,7 @@
 // ascending and one accumulator per output.
 #pragma once
 
-#include "kernels/matmul/halves-inl.h"
+#include "kernels/simd/f16-inl.h"
 #include "kernels/matmul/layout-inl.h"
 #include "kernels/matmul/store-inl.h"
 

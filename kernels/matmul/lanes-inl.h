@@ -2,7 +2,7 @@
 // Reading a packed tile's fields as vectors in lane order: what codecs are written with.
 #pragma once
 
-#include "kernels/matmul/halves-inl.h"
+#include "kernels/simd/f16-inl.h"
 #include "kernels/matmul/layout-inl.h"
 
 namespace moonlit {
