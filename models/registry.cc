@@ -8,8 +8,29 @@
 namespace moonlit {
 
 // The list. A new architecture: its file in models/arch/, its line here, its golden.
+// clang-format off
 #define MOONLIT_ARCHITECTURES(entry) \
-  entry(kGraniteMoe) entry(kLlama) entry(kOlmoe) entry(kQwen2) entry(kQwen2Moe) entry(kQwen3) entry(kQwen3Moe)
+  entry(kArcee) \
+  entry(kBitNet) entry(kBitNetB158) \
+  entry(kCommandR) entry(kCohere2) \
+  entry(kErnie45) \
+  entry(kExaone4) \
+  entry(kFalcon) \
+  entry(kGlm4) \
+  entry(kGpt2) \
+  entry(kGptNeoX) \
+  entry(kGranite) entry(kGraniteMoe) \
+  entry(kLlama) \
+  entry(kNemotron) \
+  entry(kOlmo) entry(kOlmo2) \
+  entry(kOlmoe) \
+  entry(kPhi2) entry(kPhi3) \
+  entry(kQwen2) entry(kQwen2Moe) entry(kQwen3) entry(kQwen3Moe) \
+  entry(kSeedOss) \
+  entry(kSmolLm3) \
+  entry(kStableLm) \
+  entry(kStarCoder) entry(kStarCoder2)
+// clang-format on
 
 #define MOONLIT_DECLARE(name) extern const Architecture name;
 MOONLIT_ARCHITECTURES(MOONLIT_DECLARE)

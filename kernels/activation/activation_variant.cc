@@ -87,10 +87,11 @@ void Gelu(const float* x, float* out, size_t n) {
 void GeluTanh(const float* x, float* out, size_t n) {
   Map(x, out, n, [](V v) HWY_ATTR { return GeluTanhOf(v); });
 }
+// Not Max, which loses a NaN on x86.
+HWY_INLINE V ReluSquaredOf(V x) { return hn::Mul(x, hn::IfThenZeroElse(hn::Lt(x, hn::Zero(D())), x)); }
+
 void ReluSquared(const float* x, float* out, size_t n) {
-  Map(x, out, n, [](V v) HWY_ATTR {  // not Max, which loses a NaN on x86
-    return hn::Mul(v, hn::IfThenZeroElse(hn::Lt(v, hn::Zero(D())), v));
-  });
+  Map(x, out, n, [](V v) HWY_ATTR { return ReluSquaredOf(v); });
 }
 void SwiGlu(const float* gate, const float* up, float* out, size_t n) {
   Map(gate, up, out, n, [](V g, V u) HWY_ATTR { return hn::Mul(SiluOf(g), u); });
@@ -100,6 +101,20 @@ void GeGlu(const float* gate, const float* up, float* out, size_t n) {
 }
 void GeGluTanh(const float* gate, const float* up, float* out, size_t n) {
   Map(gate, up, out, n, [](V g, V u) HWY_ATTR { return hn::Mul(GeluTanhOf(g), u); });
+}
+void ReGluSquared(const float* gate, const float* up, float* out, size_t n) {
+  Map(gate, up, out, n, [](V g, V u) HWY_ATTR { return hn::Mul(ReluSquaredOf(g), u); });
+}
+void SoftCap(const float* x, float cap, float* out, size_t n) {
+  const auto limit = hn::Set(D(), cap);
+  Map(x, out, n,
+      [&](V v) HWY_ATTR { return hn::IfThenElse(hn::IsNaN(v), v, hn::Mul(limit, Tanh(D(), hn::Div(v, limit)))); });
+}
+void Clamp(const float* x, float limit, float* out, size_t n) {
+  const auto high = hn::Set(D(), limit), low = hn::Set(D(), -limit);
+  Map(x, out, n, [&](V v) HWY_ATTR {  // a NaN is neither
+    return hn::IfThenElse(hn::Gt(v, high), high, hn::IfThenElse(hn::Lt(v, low), low, v));
+  });
 }
 void Add(const float* a, const float* b, float* out, size_t n) {
   Map(a, b, out, n, [](V v, V w) HWY_ATTR { return hn::Add(v, w); });
@@ -119,8 +134,9 @@ void AddScaled(const float* x, float factor, float* out, size_t n) {
 }  // namespace
 
 extern const ActivationTable kActivationTable;
-const ActivationTable kActivationTable = {&Sigmoid, &Silu,      &Gelu, &GeluTanh, &ReluSquared, &SwiGlu,
-                                          &GeGlu,   &GeGluTanh, &Add,  &Mul,      &Scale,       &AddScaled};
+const ActivationTable kActivationTable = {&Sigmoid, &Silu,  &Gelu,      &GeluTanh,     &ReluSquared,
+                                          &SwiGlu,  &GeGlu, &GeGluTanh, &ReGluSquared, &SoftCap,
+                                          &Clamp,   &Add,   &Mul,       &Scale,        &AddScaled};
 
 }  // namespace MOONLIT_NS
 }  // namespace moonlit

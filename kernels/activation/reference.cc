@@ -13,5 +13,6 @@ double ReferenceGeluTanh(double x) {
   return x / (1.0 + exp(-2.0 * y));
 }
 double ReferenceReluSquared(double x) { return x < 0 ? 0.0 : x * x; }
+double ReferenceSoftCap(double x, double cap) { return cap * tanh(x / cap); }
 
 }  // namespace moonlit

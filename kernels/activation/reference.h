@@ -9,5 +9,6 @@ double ReferenceSilu(double x);
 double ReferenceGelu(double x);
 double ReferenceGeluTanh(double x);
 double ReferenceReluSquared(double x);
+double ReferenceSoftCap(double x, double cap);
 
 }  // namespace moonlit

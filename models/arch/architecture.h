@@ -4,6 +4,7 @@
 
 #include "models/common/blocks.h"
 #include "models/common/config.h"
+#include "models/common/rope_config.h"
 #include "models/common/weight_binder.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/graph.h"

@@ -6,20 +6,31 @@
 namespace moonlit {
 namespace {
 
-Result<ModelConfig> ReadConfig(const Metadata& metadata, const WeightSource& source) {
-  MOONLIT_ASSIGN_OR_RETURN(ModelConfig config, ReadCommonConfig(metadata, source, "granitemoe",
-                                                                {.experts = ExpertsKey::kRequired, .scales = true}));
+Result<ModelConfig> ReadConfig(const Metadata& metadata, const WeightSource& source, const char* name,
+                               ExpertsKey experts) {
+  const CommonFeatures features = {.experts = experts,
+                                   .keys = {"embedding_scale", "residual_scale", "logit_scale", "attention.scale"}};
+  MOONLIT_ASSIGN_OR_RETURN(ModelConfig config, ReadCommonConfig(metadata, source, name, features));
   config.rope.pairs = RopePairs::kNeighbours;
   return config;
 }
 
+Result<ModelConfig> ReadGranite(const Metadata& metadata, const WeightSource& source) {
+  return ReadConfig(metadata, source, "granite", ExpertsKey::kRefused);
+}
+
+Result<ModelConfig> ReadGraniteMoe(const Metadata& metadata, const WeightSource& source) {
+  return ReadConfig(metadata, source, "granitemoe", ExpertsKey::kRequired);
+}
+
 void BuildGraph(const ModelConfig& config, WeightBinder& bind, Graph& graph) {
-  BuildDecoder(bind, graph, config, {.scores = RouterScores::kSoftmaxOfChosen});
+  DecoderBuilder(bind, graph, config, {.scores = RouterScores::kSoftmaxOfChosen}).Build();
 }
 
 }  // namespace
 
-extern const Architecture kGraniteMoe;
-const Architecture kGraniteMoe = {"granitemoe", &ReadConfig, &BuildGraph};
+extern const Architecture kGranite, kGraniteMoe;
+const Architecture kGranite = {"granite", &ReadGranite, &BuildGraph};
+const Architecture kGraniteMoe = {"granitemoe", &ReadGraniteMoe, &BuildGraph};
 
 }  // namespace moonlit

@@ -19,7 +19,7 @@ Result<ModelConfig> ReadConfig(const Metadata& metadata, const WeightSource& sou
 void BuildGraph(const ModelConfig& given, WeightBinder& bind, Graph& graph) {
   ModelConfig config = given;
   config.rope.divisors = bind.OptionalVector("rope_freqs.weight", config.rope.dims / 2);
-  BuildDecoder(bind, graph, config, {.scores = RouterScores::kSoftmaxOfChosen});
+  DecoderBuilder(bind, graph, config, {.scores = RouterScores::kSoftmaxOfChosen}).Build();
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ Result<ModelConfig> ReadConfig(const Metadata& metadata, const WeightSource& sou
 }
 
 void BuildGraph(const ModelConfig& config, WeightBinder& bind, Graph& graph) {
-  BuildDecoder(bind, graph, config, {.norms = QueryKeyNorms::kRows});
+  DecoderBuilder(bind, graph, config, {.norms = QueryKeyNorms::kRows}).Build();
 }
 
 }  // namespace

@@ -31,10 +31,10 @@ Result<ModelConfig> ReadQwen3Moe(const Metadata& metadata, const WeightSource& s
   return ReadConfig(metadata, source, "qwen3moe");
 }
 void BuildQwen2(const ModelConfig& config, WeightBinder& bind, Graph& graph) {
-  BuildDecoder(bind, graph, config, {.shared_expert = SharedExpert::kSigmoidGated});
+  DecoderBuilder(bind, graph, config, {.shared_expert = SharedExpert::kSigmoidGated}).Build();
 }
 void BuildQwen3(const ModelConfig& config, WeightBinder& bind, Graph& graph) {
-  BuildDecoder(bind, graph, config, {.norms = QueryKeyNorms::kHeads, .normalise_weights = true});
+  DecoderBuilder(bind, graph, config, {.norms = QueryKeyNorms::kHeads, .normalise_weights = true}).Build();
 }
 
 }  // namespace

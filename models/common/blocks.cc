@@ -6,130 +6,174 @@
 #include "runtime/graph/composites.h"
 
 namespace moonlit {
-namespace {
 
-// x + residual_scale * y
-ValueId AddBlock(Graph& graph, ValueId x, ValueId y, const ModelConfig& config) {
-  return graph.Add(x, config.residual_scale == 1 ? y : graph.Scale(y, config.residual_scale));
-}
-
-}  // namespace
-
-AttentionWeights BindAttention(WeightBinder& bind, const ModelConfig& c, size_t layer, QueryKeyNorms norms) {
-  const auto name = [&](const char* stem) { return LayerTensor(layer, stem); };
-  const size_t q_width = c.heads * c.key_dim, k_width = c.kv_heads * c.key_dim, v_width = c.kv_heads * c.value_dim;
-  AttentionWeights w;
-  w.norm = bind.Vector(name("attn_norm.weight"), c.width);
-  w.q = bind.Matrix(name("attn_q.weight"), q_width, c.width);
-  w.k = bind.Matrix(name("attn_k.weight"), k_width, c.width);
-  w.v = bind.Matrix(name("attn_v.weight"), v_width, c.width);
-  w.o = bind.Matrix(name("attn_output.weight"), c.width, c.heads * c.value_dim);
-  w.q_bias = bind.OptionalVector(name("attn_q.bias"), q_width);
-  w.k_bias = bind.OptionalVector(name("attn_k.bias"), k_width);
-  w.v_bias = bind.OptionalVector(name("attn_v.bias"), v_width);
-  w.o_bias = bind.OptionalVector(name("attn_output.bias"), c.width);
-  w.q_norm = w.k_norm = kNoWeight;
-  w.norms = norms;
-  if (norms != QueryKeyNorms::kNone) {
-    const bool rows = norms == QueryKeyNorms::kRows;
-    w.q_norm = bind.Vector(name("attn_q_norm.weight"), rows ? q_width : c.key_dim);
-    w.k_norm = bind.Vector(name("attn_k_norm.weight"), rows ? k_width : c.key_dim);
-  }
-  return w;
-}
-
-FeedForwardWeights BindFeedForward(WeightBinder& bind, const ModelConfig& config, size_t layer) {
-  return {bind.Vector(LayerTensor(layer, "ffn_norm.weight"), config.width),
-          bind.Matrix(LayerTensor(layer, "ffn_gate.weight"), config.ffn_width, config.width),
-          bind.Matrix(LayerTensor(layer, "ffn_up.weight"), config.ffn_width, config.width),
-          bind.Matrix(LayerTensor(layer, "ffn_down.weight"), config.width, config.ffn_width)};
-}
-
-MixtureWeights BindMixture(WeightBinder& bind, const ModelConfig& c, size_t layer, SharedExpert shared) {
-  const auto name = [&](const char* stem) { return LayerTensor(layer, stem); };
-  MixtureWeights w;
-  w.norm = bind.Vector(name("ffn_norm.weight"), c.width);
-  w.router = bind.Matrix(name("ffn_gate_inp.weight"), c.experts, c.width);
-  w.experts.gate = bind.Experts(name("ffn_gate_exps.weight"), c.experts, c.expert_width, c.width);
-  w.experts.up = bind.Experts(name("ffn_up_exps.weight"), c.experts, c.expert_width, c.width);
-  w.experts.down = bind.Experts(name("ffn_down_exps.weight"), c.experts, c.width, c.expert_width);
-  w.shared_gate = w.shared_up = w.shared_down = w.shared_weight = kNoWeight;
-  if (shared == SharedExpert::kSigmoidGated && c.shared_expert_width != 0) {
-    w.shared_weight = bind.Matrix(name("ffn_gate_inp_shexp.weight"), 1, c.width);
-    w.shared_gate = bind.Matrix(name("ffn_gate_shexp.weight"), c.shared_expert_width, c.width);
-    w.shared_up = bind.Matrix(name("ffn_up_shexp.weight"), c.shared_expert_width, c.width);
-    w.shared_down = bind.Matrix(name("ffn_down_shexp.weight"), c.width, c.shared_expert_width);
-  }
-  return w;
-}
-
-AttentionSpec DecoderAttention(const ModelConfig& config, const AttentionWeights& weights) {
-  AttentionSpec spec;
-  spec.heads = config.heads;
-  spec.kv_heads = config.kv_heads;
-  spec.key_dim = config.key_dim;
-  spec.value_dim = config.value_dim;
-  spec.scale = config.attention_scale != 0 ? config.attention_scale
-                                           : static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.key_dim)));
-  spec.rope = config.rope;
-  if (weights.norms == QueryKeyNorms::kHeads) {
-    spec.q_norm = weights.q_norm;
-    spec.k_norm = weights.k_norm;
-  }
-  spec.norm_eps = config.rms_eps;
+NormSpec DecoderBuilder::BindNorm(const std::string& name, size_t width) {
+  NormSpec spec{.kind = style_.norm, .eps = config_.norm_eps};
+  if (!style_.norm_weights) return spec;
+  spec.weight = bind_.Vector(name + ".weight", width);
+  if (spec.kind == NormKind::kLayer) spec.bias = bind_.OptionalVector(name + ".bias", width);
   return spec;
 }
 
-ValueId AttentionBlock(Graph& graph, ValueId x, const ModelConfig& config, const AttentionWeights& weights) {
-  const ValueId h = graph.RmsNorm(x, weights.norm, config.rms_eps);
-  ValueId q = graph.Linear(h, weights.q, weights.q_bias);
-  ValueId k = graph.Linear(h, weights.k, weights.k_bias);
-  const ValueId v = graph.Linear(h, weights.v, weights.v_bias);
-  if (weights.norms == QueryKeyNorms::kRows) {
-    q = graph.RmsNorm(q, weights.q_norm, config.rms_eps);
-    k = graph.RmsNorm(k, weights.k_norm, config.rms_eps);
+ValueId DecoderBuilder::Norm(ValueId x, const std::string& name, size_t width) {
+  return graph_.Norm(x, BindNorm(name, width));
+}
+
+ValueId DecoderBuilder::Linear(ValueId x, const std::string& name, size_t outputs, size_t inputs) {
+  const WeightId matrix = bind_.Matrix(name + ".weight", outputs, inputs);
+  return graph_.Linear(x, matrix, bind_.OptionalVector(name + ".bias", outputs));
+}
+
+ValueId DecoderBuilder::LinearPart(ValueId x, const Product& p) {
+  if (p.first == 0 && p.count == p.outputs) return Linear(x, p.name, p.outputs, config_.width);
+  const WeightId matrix = bind_.MatrixRows(p.name + ".weight", p.outputs, config_.width, p.first, p.count);
+  return graph_.Linear(x, matrix, bind_.OptionalVectorPart(p.name + ".bias", p.outputs, p.first, p.count));
+}
+
+ValueId DecoderBuilder::Join(ValueId x, ValueId y, const BlockNorms& norms, size_t layer) {
+  if (norms.after != nullptr) y = Norm(y, LayerTensor(layer, norms.after), config_.width);
+  if (config_.residual_scale != 1) y = graph_.Scale(y, config_.residual_scale);
+  const ValueId sum = graph_.Add(x, y);
+  return norms.of_sum == nullptr ? sum : Norm(sum, LayerTensor(layer, norms.of_sum), config_.width);
+}
+
+AttentionSpec DecoderBuilder::Spec(size_t layer) const {
+  const bool local = !config_.local.empty() && config_.local[layer];
+  AttentionSpec spec;
+  spec.heads = config_.heads;
+  spec.kv_heads = config_.kv_heads;
+  spec.key_dim = config_.key_dim;
+  spec.value_dim = config_.value_dim;
+  spec.scale = config_.attention_scale != 0 ? config_.attention_scale
+                                            : static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.key_dim)));
+  spec.softcap = config_.attention_softcap;
+  spec.window = local ? config_.window : 0;
+  spec.rope = local ? config_.local_rope : config_.rope;
+  spec.norm_eps = config_.norm_eps;
+  return spec;
+}
+
+// Of all heads of x.
+ValueId DecoderBuilder::HeadNorms(ValueId x, const std::string& name, size_t heads) {
+  if (style_.norms == QueryKeyNorms::kRows) return Norm(x, name, heads * config_.key_dim);
+  if (style_.norms != QueryKeyNorms::kHeadsByWeight || !bind_.Has(name + ".weight")) return x;
+  const WeightId weight = bind_.Table(name + ".weight", heads, config_.key_dim);
+  return graph_.Norm(x, {.kind = style_.norm, .eps = config_.norm_eps, .heads = heads, .weight = weight});
+}
+
+ValueId DecoderBuilder::Attention(ValueId h, size_t layer) {
+  const ModelConfig& c = config_;
+  const auto name = [&](const char* stem) { return LayerTensor(layer, stem); };
+  const size_t q_width = c.heads * c.key_dim, k_width = c.kv_heads * c.key_dim, v_width = c.kv_heads * c.value_dim;
+  Product parts[] = {{name("attn_q"), q_width, 0, q_width},
+                     {name("attn_k"), k_width, 0, k_width},
+                     {name("attn_v"), v_width, 0, v_width}};
+  if (style_.fused_qkv || bind_.Has(name("attn_qkv.weight"))) {
+    const size_t all = q_width + k_width + v_width;
+    size_t first = 0;
+    for (Product& part : parts) {
+      part = {name("attn_qkv"), all, first, part.count};
+      first += part.count;
+    }
   }
-  const ValueId attended = graph.Attention(q, k, v, DecoderAttention(config, weights));
-  return AddBlock(graph, x, graph.Linear(attended, weights.o, weights.o_bias), config);
+  ValueId qkv[3];
+  for (size_t i = 0; i < 3; ++i) {
+    qkv[i] = LinearPart(h, parts[i]);
+    if (c.clamp_qkv != 0) qkv[i] = graph_.Clamp(qkv[i], c.clamp_qkv);
+  }
+  const ValueId q = HeadNorms(qkv[0], name("attn_q_norm"), c.heads);
+  const ValueId k = HeadNorms(qkv[1], name("attn_k_norm"), c.kv_heads);
+  AttentionSpec spec = Spec(layer);
+  if (style_.norms == QueryKeyNorms::kHeads) {
+    spec.q_norm = bind_.Vector(name("attn_q_norm.weight"), c.key_dim);
+    spec.k_norm = bind_.Vector(name("attn_k_norm.weight"), c.key_dim);
+  }
+  ValueId attended = graph_.Attention(q, k, qkv[2], spec);
+  const size_t width = c.heads * c.value_dim;
+  if (style_.attention.inside != nullptr) attended = Norm(attended, name(style_.attention.inside), width);
+  return Linear(attended, name("attn_output"), c.width, width);
 }
 
-ValueId FeedForwardBlock(Graph& graph, ValueId x, const ModelConfig& config, const FeedForwardWeights& weights) {
-  const ValueId h = graph.RmsNorm(x, weights.norm, config.rms_eps);
-  return AddBlock(graph, x, GatedFeedForward(graph, h, weights.gate, weights.up, weights.down), config);
+ValueId DecoderBuilder::Network(ValueId h, size_t layer) {
+  const auto name = [&](const char* stem) { return LayerTensor(layer, stem); };
+  const size_t ffn = config_.ffn_width;
+  ValueId hidden;
+  if (style_.network == FeedForward::kPlain) {
+    hidden = graph_.Activation(Linear(h, name("ffn_up"), ffn, config_.width), style_.activation);
+  } else {
+    const bool fused = style_.network == FeedForward::kFusedGated;
+    const ValueId gate =
+        fused ? LinearPart(h, {name("ffn_up"), 2 * ffn, 0, ffn}) : LinearPart(h, {name("ffn_gate"), ffn, 0, ffn});
+    const ValueId up =
+        fused ? LinearPart(h, {name("ffn_up"), 2 * ffn, ffn, ffn}) : LinearPart(h, {name("ffn_up"), ffn, 0, ffn});
+    hidden = graph_.Gate(gate, up, style_.activation);
+  }
+  if (style_.feed_forward.inside != nullptr) hidden = Norm(hidden, name(style_.feed_forward.inside), ffn);
+  return Linear(hidden, name("ffn_down"), config_.width, ffn);
 }
 
-ValueId MixtureBlock(Graph& graph, ValueId x, const ModelConfig& config, const MixtureWeights& weights,
-                     const DecoderStyle& style) {
+ValueId DecoderBuilder::Mixture(ValueId x, ValueId h, size_t layer) {
+  const ModelConfig& c = config_;
+  const auto name = [&](const char* stem) { return LayerTensor(layer, stem); };
+  const auto experts = [&](const char* stem, size_t outputs, size_t inputs) {
+    return bind_.Experts(name(stem), c.experts, outputs, inputs);
+  };
   ExpertsSpec spec;
-  spec.route.experts = config.experts;
-  spec.route.used = config.experts_used;
-  spec.route.scores = style.scores;
-  spec.route.normalise = style.normalise_weights;
-  spec.route.scale = config.residual_scale;  // of what the experts add, as in AddBlock
-  const ValueId h = graph.RmsNorm(x, weights.norm, config.rms_eps);
-  ValueId y = graph.Add(x, graph.Experts(h, graph.Linear(h, weights.router), weights.experts, spec));
-  if (weights.shared_weight == kNoWeight) return y;
-  const ValueId gate = graph.Linear(h, weights.shared_weight);
-  const ValueId shared = GatedFeedForward(graph, h, weights.shared_gate, weights.shared_up, weights.shared_down);
-  return AddBlock(graph, y, graph.SigmoidGate(gate, shared), config);
+  spec.route.experts = c.experts;
+  spec.route.used = c.experts_used;
+  spec.route.scores = style_.scores;
+  spec.route.normalise = style_.normalise_weights;
+  spec.route.scale = c.residual_scale;  // of what the experts add, as in Join
+  const ValueId logits = graph_.Linear(h, bind_.Matrix(name("ffn_gate_inp.weight"), c.experts, c.width));
+  const ExpertWeights weights = {experts("ffn_gate_exps.weight", c.expert_width, c.width),
+                                 experts("ffn_up_exps.weight", c.expert_width, c.width),
+                                 experts("ffn_down_exps.weight", c.width, c.expert_width)};
+  const ValueId y = graph_.Add(x, graph_.Experts(h, logits, weights, spec));
+  if (style_.shared_expert == SharedExpert::kNone || c.shared_expert_width == 0) return y;
+  const ValueId gate = graph_.Linear(h, bind_.Matrix(name("ffn_gate_inp_shexp.weight"), 1, c.width));
+  const ValueId shared =
+      GatedFeedForward(graph_, h, bind_.Matrix(name("ffn_gate_shexp.weight"), c.shared_expert_width, c.width),
+                       bind_.Matrix(name("ffn_up_shexp.weight"), c.shared_expert_width, c.width),
+                       bind_.Matrix(name("ffn_down_shexp.weight"), c.width, c.shared_expert_width));
+  return Join(y, graph_.SigmoidGate(gate, shared), {}, layer);
 }
 
-void BuildDecoder(WeightBinder& bind, Graph& graph, const ModelConfig& config, const DecoderStyle& style) {
-  const WeightId embedding = bind.Matrix("token_embd.weight", config.vocab, config.width);
-  ValueId x = graph.Embed(embedding);
-  if (config.embedding_scale != 1) x = graph.Scale(x, config.embedding_scale);
-  for (size_t layer = 0; layer < config.layers; ++layer) {
-    graph.SetLayer(static_cast<int>(layer));
-    x = AttentionBlock(graph, x, config, BindAttention(bind, config, layer, style.norms));
-    x = config.experts == 0
-            ? FeedForwardBlock(graph, x, config, BindFeedForward(bind, config, layer))
-            : MixtureBlock(graph, x, config, BindMixture(bind, config, layer, style.shared_expert), style);
+ValueId DecoderBuilder::Layer(ValueId x, size_t layer) {
+  const auto before = [&](ValueId value, const BlockNorms& norms) {
+    return norms.before == nullptr ? value : Norm(value, LayerTensor(layer, norms.before), config_.width);
+  };
+  graph_.SetLayer(static_cast<int>(layer));
+  const ValueId h = before(x, style_.attention);
+  const ValueId y = Join(x, Attention(h, layer), style_.attention, layer);
+  const BlockNorms& norms = style_.feed_forward;
+  const ValueId input = !style_.parallel || norms.before == nullptr ? (style_.parallel ? h : y) : x;
+  const ValueId g = before(input, norms);
+  return config_.experts == 0 ? Join(y, Network(g, layer), norms, layer) : Mixture(y, g, layer);
+}
+
+ValueId DecoderBuilder::Embedding() {
+  ValueId x = graph_.Embed(bind_.Matrix("token_embd.weight", config_.vocab, config_.width));
+  if (config_.embedding_scale != 1) x = graph_.Scale(x, config_.embedding_scale);
+  if (style_.positions) {
+    x = graph_.AddPositions(x, bind_.Table("position_embd.weight", config_.n_ctx_train, config_.width));
   }
-  graph.SetLayer(-1);
-  x = graph.RmsNorm(x, bind.Vector("output_norm.weight", config.width), config.rms_eps);
-  if (config.logit_divisor != 1) x = graph.Scale(x, 1 / config.logit_divisor);
-  const WeightId head = bind.OptionalMatrix("output.weight", config.vocab, config.width);  // tied where there is none
-  graph.Logits(x, head == kNoWeight ? embedding : head);
+  return style_.embedding_norm == nullptr ? x : Norm(x, style_.embedding_norm, config_.width);
+}
+
+// Tied to the embedding where the file has no head.
+void DecoderBuilder::Head(ValueId x) {
+  graph_.SetLayer(-1);
+  x = Norm(x, style_.final_norm, config_.width);
+  if (config_.logit_divisor != 1) x = graph_.Scale(x, 1 / config_.logit_divisor);
+  const bool tied = !bind_.Has("output.weight");
+  const WeightId head = bind_.Matrix(tied ? "token_embd.weight" : "output.weight", config_.vocab, config_.width);
+  graph_.Logits(x, head, bind_.OptionalVector("output.bias", config_.vocab), config_.logit_softcap);
+}
+
+void DecoderBuilder::Build() {
+  ValueId x = Embedding();
+  for (size_t layer = 0; layer < config_.layers; ++layer) x = Layer(x, layer);
+  Head(x);
 }
 
 }  // namespace moonlit

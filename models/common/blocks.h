@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocks that decoder-only transformers are made of, as graph builders: no speed in here, only what is computed.
+// The blocks that transformers are made of, as graph builders: no speed in here, only what is computed. An architecture says in a
+// DecoderStyle what sets its family apart; where a family has a part of its own, it builds that from the parts of DecoderBuilder.
+//
+//   DecoderBuilder(bind, graph, config, {.norms = QueryKeyNorms::kHeads}).Build();
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "models/common/config.h"
 #include "models/common/weight_binder.h"
@@ -12,67 +16,89 @@ namespace moonlit {
 
 enum class QueryKeyNorms {
   kNone,
-  kHeads,  // an RMS norm of every query and key head before RoPE
-  kRows,   // one over all heads together
+  kHeads,         // an RMS norm of every query and key head before RoPE, with one weight for all heads
+  kRows,          // one over all heads together
+  kHeadsByWeight  // a norm of the style's kind of every head, with a weight for each, where the file has them
 };
 
-struct AttentionWeights {
-  WeightId norm;  // [d]
-  WeightId q, k, v,
-      o;  // [heads * key_dim, d], [kv_heads * key_dim, d], [kv_heads * value_dim, d], [d, heads * value_dim]
-  WeightId q_bias, k_bias, v_bias, o_bias;  // kNoWeight where the file has none
-  WeightId q_norm, k_norm;                  // [key_dim], or [heads * key_dim] and [kv_heads * key_dim], likewise
-  QueryKeyNorms norms;
+// Names of the norms around a block, without ".weight"; null where there is none.
+struct BlockNorms {
+  const char* before = nullptr;  // of the block's input
+  const char* inside = nullptr;  // before the block's last product
+  const char* after = nullptr;   // of what the block adds
+  const char* of_sum = nullptr;  // of the sum, which the next block starts from
 };
 
-struct FeedForwardWeights {
-  WeightId norm;            // [d]
-  WeightId gate, up, down;  // [ffn, d], [ffn, d], [d, ffn]
-};
-
-struct MixtureWeights {
-  WeightId norm;          // [d]
-  WeightId router;        // [experts, d]
-  ExpertWeights experts;  // [experts, expert_width, d] twice, [experts, d, expert_width]
-  // The expert that every token uses, [shared_expert_width, d] twice, [d, shared_expert_width], and its gate, [1, d]; or
-  // kNoWeight.
-  WeightId shared_gate, shared_up, shared_down, shared_weight;
+enum class FeedForward {
+  kGated,       // down(f(gate x) * up x), Shazeer 2020, arXiv:2002.05202
+  kFusedGated,  // the same, gate and up in one tensor ffn_up
+  kPlain,       // down(f(up x))
 };
 
 // Its output may be multiplied by the sigmoid of a product with its input.
 enum class SharedExpert { kNone, kSigmoidGated };
 
-// What sets the decoders of one family apart.
+// What sets the models of one family apart.
 struct DecoderStyle {
+  NormKind norm = NormKind::kRms;
+  bool norm_weights = true;  // norms have a weight, and a bias where the file has one
+  BlockNorms attention = {.before = "attn_norm"};
+  BlockNorms feed_forward = {.before = "ffn_norm"};  // parallel, without `before`: of what attention's norm gives
+  const char* embedding_norm = nullptr;
+  const char* final_norm = "output_norm";
+  bool parallel = false;   // the feed-forward network reads what attention reads: x + attention(x) + network(x)
+  bool positions = false;  // learned ones, position_embd, are added to the embedding
   QueryKeyNorms norms = QueryKeyNorms::kNone;
+  bool fused_qkv = false;  // queries, keys and values come from one tensor attn_qkv
+  FeedForward network = FeedForward::kGated;
+  ActivationKind activation = ActivationKind::kSilu;
   // Used where the config has experts.
   RouterScores scores = RouterScores::kSoftmax;
   bool normalise_weights = false;
   SharedExpert shared_expert = SharedExpert::kNone;
 };
 
-// A decoder of pre-norm layers: attention, then one feed-forward network or, where the config has experts, a mixture of them.
-// Binds the usual names (token_embd, blk.N.attn_q, ...) and builds everything from the embedding to the logits. Faults are in
-// bind.status() and graph.Finish().
-void BuildDecoder(WeightBinder& bind, Graph& graph, const ModelConfig& config, const DecoderStyle& style);
+// Binds the usual names (token_embd, blk.N.attn_q, ...) and builds from them. Faults are in bind.status() and graph.Finish().
+// Short-lived: keeps references.
+class DecoderBuilder {
+ public:
+  DecoderBuilder(WeightBinder& bind, Graph& graph, const ModelConfig& config, const DecoderStyle& style)
+      : bind_(bind), graph_(graph), config_(config), style_(style) {}
 
-// The blocks that it is made of. Each adds to x.
+  // Everything from the embedding to the logits.
+  void Build();
 
-AttentionWeights BindAttention(WeightBinder& bind, const ModelConfig& config, size_t layer, QueryKeyNorms norms);
-FeedForwardWeights BindFeedForward(WeightBinder& bind, const ModelConfig& config, size_t layer);
-MixtureWeights BindMixture(WeightBinder& bind, const ModelConfig& config, size_t layer, SharedExpert shared);
+  // Its parts. `name` is a tensor's without ".weight" and ".bias".
+  ValueId Embedding();                     // with its scale, positions and norm
+  ValueId Layer(ValueId x, size_t layer);  // attention and the network, each added to x
+  void Head(ValueId x);                    // final norm, logits
 
-// Attention over the cache with one scale, no window: what the llama family uses.
-AttentionSpec DecoderAttention(const ModelConfig& config, const AttentionWeights& weights);
+  // W_o attention(W_q h, W_k h, W_v h), for h that is normalised already
+  ValueId Attention(ValueId h, size_t layer);
+  ValueId Network(ValueId h, size_t layer);
+  // x + the experts that the router chooses for h (+ the shared one)
+  ValueId Mixture(ValueId x, ValueId h, size_t layer);
 
-// x + W_o attention(W_q norm(x), W_k norm(x), W_v norm(x))
-ValueId AttentionBlock(Graph& graph, ValueId x, const ModelConfig& config, const AttentionWeights& weights);
+  ValueId Linear(ValueId x, const std::string& name, size_t outputs, size_t inputs);
+  ValueId Norm(ValueId x, const std::string& name, size_t width);
+  // x + residual_scale * norms.after(y), normalised by norms.of_sum
+  ValueId Join(ValueId x, ValueId y, const BlockNorms& norms, size_t layer);
+  // Scale, window, softcap, RoPE of the layer; no norms.
+  AttentionSpec Spec(size_t layer) const;
 
-// x + W_down (silu(W_gate norm(x)) * W_up norm(x))
-ValueId FeedForwardBlock(Graph& graph, ValueId x, const ModelConfig& config, const FeedForwardWeights& weights);
+ private:
+  NormSpec BindNorm(const std::string& name, size_t width);
+  ValueId HeadNorms(ValueId x, const std::string& name, size_t heads);
+  struct Product {
+    std::string name;  // of the whole tensor
+    size_t outputs, first, count;
+  };
+  ValueId LinearPart(ValueId x, const Product& part);
 
-// x + the experts that the router chooses for norm(x) (+ the shared one)
-ValueId MixtureBlock(Graph& graph, ValueId x, const ModelConfig& config, const MixtureWeights& weights,
-                     const DecoderStyle& style);
+  WeightBinder& bind_;
+  Graph& graph_;
+  const ModelConfig& config_;
+  const DecoderStyle style_;
+};
 
 }  // namespace moonlit

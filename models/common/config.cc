@@ -75,8 +75,10 @@ struct ForeignKey {
 constexpr ForeignKey kForeignNumbers[] = {{"attn_logit_softcapping", 0},
                                           {"final_logit_softcapping", 0},
                                           {"attention.clamp_kqv", 0},
-                                          {"attention.max_alibi_bias", 0}};
-constexpr ForeignKey kForeignScales[] = {{"logit_scale", 1}, {"embedding_scale", 1}, {"residual_scale", 1}};
+                                          {"attention.max_alibi_bias", 0},
+                                          {"logit_scale", 1},
+                                          {"embedding_scale", 1},
+                                          {"residual_scale", 1}};
 constexpr ForeignKey kForeignFlags[] = {{"attention.causal", 1}, {"use_parallel_residual", 0}};
 
 Status Refused(const std::string& key, const std::string& found, const std::string& architecture) {
@@ -84,8 +86,13 @@ Status Refused(const std::string& key, const std::string& found, const std::stri
                 found.c_str(), architecture.c_str());
 }
 
-Status RefuseNumbers(const Metadata& metadata, const ModelConfig& config, std::span<const ForeignKey> keys) {
-  for (const ForeignKey& foreign : keys) {
+bool Reads(const CommonFeatures& features, std::string_view key) {
+  return std::find(features.keys.begin(), features.keys.end(), key) != features.keys.end();
+}
+
+Status RefuseNumbers(const Metadata& metadata, const ModelConfig& config, const CommonFeatures& features) {
+  for (const ForeignKey& foreign : kForeignNumbers) {
+    if (Reads(features, foreign.suffix)) continue;
     const std::string key = config.architecture + "." + foreign.suffix;
     if (!metadata.Has(key)) continue;
     MOONLIT_ASSIGN_OR_RETURN(const double value, metadata.GetFloat(key));
@@ -94,9 +101,8 @@ Status RefuseNumbers(const Metadata& metadata, const ModelConfig& config, std::s
   return Status();
 }
 
-// Scales that are not 1, and one of attention other than 1 / sqrt(key_dim).
-Status RefuseForeignScales(const Metadata& metadata, const ModelConfig& config) {
-  MOONLIT_RETURN_IF_ERROR(RefuseNumbers(metadata, config, kForeignScales));
+// One other than 1 / sqrt(key_dim).
+Status RefuseAttentionScale(const Metadata& metadata, const ModelConfig& config) {
   const std::string key = config.architecture + ".attention.scale";
   if (!metadata.Has(key)) return Status();
   MOONLIT_ASSIGN_OR_RETURN(const double scale, metadata.GetFloat(key));
@@ -105,17 +111,19 @@ Status RefuseForeignScales(const Metadata& metadata, const ModelConfig& config) 
   return Refused(key, std::to_string(scale), config.architecture);
 }
 
-Status RefuseForeignKeys(const Metadata& metadata, const ModelConfig& config) {
+Status RefuseForeignKeys(const Metadata& metadata, const ModelConfig& config, const CommonFeatures& features) {
   const std::string prefix = config.architecture + ".";
-  MOONLIT_RETURN_IF_ERROR(RefuseNumbers(metadata, config, kForeignNumbers));
+  MOONLIT_RETURN_IF_ERROR(RefuseNumbers(metadata, config, features));
+  if (!Reads(features, "attention.scale")) MOONLIT_RETURN_IF_ERROR(RefuseAttentionScale(metadata, config));
   for (const ForeignKey& foreign : kForeignFlags) {
+    if (Reads(features, foreign.suffix)) continue;
     const std::string key = prefix + foreign.suffix;
     if (!metadata.Has(key)) continue;
     MOONLIT_ASSIGN_OR_RETURN(const bool value, metadata.GetBool(key));
     if (value != (foreign.neutral != 0)) return Refused(key, value ? "true" : "false", config.architecture);
   }
   // A window that hides a part of the context.
-  if (metadata.Has(prefix + "attention.sliding_window")) {
+  if (!Reads(features, "attention.sliding_window") && metadata.Has(prefix + "attention.sliding_window")) {
     MOONLIT_ASSIGN_OR_RETURN(const uint64_t window, metadata.GetUint(prefix + "attention.sliding_window"));
     if (window != 0 && window < config.n_ctx_train) {
       return Refused(prefix + "attention.sliding_window",
@@ -139,12 +147,20 @@ void ReadExperts(ConfigReader& reader, ModelConfig& config, ExpertsKey key) {
   config.shared_expert_width = reader.Count("expert_shared_feed_forward_length", 0, kMaxFfnWidth, config.ffn_width);
 }
 
-void ReadScales(ConfigReader& reader, ModelConfig& config) {
-  const auto read = [&](const char* suffix) { return static_cast<float>(reader.Number(suffix, 1e-6, 1e6, 1.0)); };
-  config.embedding_scale = read("embedding_scale");
-  config.residual_scale = read("residual_scale");
-  config.logit_divisor = read("logit_scale");
-  config.attention_scale = static_cast<float>(reader.Number("attention.scale", 0.0, 1e6, 0.0));
+void ReadNumbers(ConfigReader& reader, ModelConfig& config, const CommonFeatures& features) {
+  const auto read = [&](const char* suffix, double low, double otherwise, float& value) {
+    if (Reads(features, suffix)) value = static_cast<float>(reader.Number(suffix, low, 1e6, otherwise));
+  };
+  read("embedding_scale", 1e-6, 1, config.embedding_scale);
+  read("residual_scale", 1e-6, 1, config.residual_scale);
+  read("logit_scale", 1e-6, 1, config.logit_divisor);
+  read("attention.scale", 0, 0, config.attention_scale);
+  read("attn_logit_softcapping", 0, 0, config.attention_softcap);
+  read("final_logit_softcapping", 0, 0, config.logit_softcap);
+  read("attention.clamp_kqv", 0, 0, config.clamp_qkv);
+  if (Reads(features, "attention.sliding_window"))
+    config.window = reader.Count("attention.sliding_window", 0, INT32_MAX, 0);
+  if (Reads(features, "use_parallel_residual")) config.parallel_residual = reader.Flag("use_parallel_residual", false);
 }
 
 }  // namespace
@@ -213,6 +229,15 @@ double ConfigReader::Number(const char* suffix, double low, double high, std::op
   return value.value();
 }
 
+bool ConfigReader::Flag(const char* suffix, bool otherwise) {
+  const std::string key = prefix_ + suffix;
+  if (!metadata_.Has(key)) return otherwise;
+  const Result<bool> value = metadata_.GetBool(key);
+  if (value.ok()) return value.value();
+  Fail(value.status());
+  return otherwise;
+}
+
 std::string ConfigReader::Text(const char* suffix, const char* otherwise) {
   const std::string key = prefix_ + suffix;
   if (!metadata_.Has(key)) return otherwise;
@@ -220,6 +245,25 @@ std::string ConfigReader::Text(const char* suffix, const char* otherwise) {
   if (value.ok()) return value.value();
   Fail(value.status());
   return otherwise;
+}
+
+Result<std::vector<bool>> ReadLocalLayers(const Metadata& metadata, const ModelConfig& config, size_t period) {
+  const std::string key = config.architecture + ".attention.sliding_window_pattern";
+  std::vector<bool> local(config.layers);
+  if (metadata.IsArray(key)) {
+    MOONLIT_ASSIGN_OR_RETURN(const std::vector<int64_t> flags, metadata.GetInts(key));
+    if (flags.size() != config.layers) {
+      return Errorf(Code::kCorrupt, "%s: expected %zu flags, one a layer, found an array of %zu", key.c_str(),
+                    config.layers, flags.size());
+    }
+    for (size_t i = 0; i < local.size(); ++i) local[i] = flags[i] != 0;
+    return local;
+  }
+  if (metadata.Has(key)) {
+    MOONLIT_ASSIGN_OR_RETURN(period, metadata.GetUint(key));
+  }
+  for (size_t i = 0; i < local.size(); ++i) local[i] = period == 0 || (i + 1) % period != 0;
+  return local;
 }
 
 Result<ModelConfig> ReadCommonConfig(const Metadata& metadata, const WeightSource& source,
@@ -235,13 +279,14 @@ Result<ModelConfig> ReadCommonConfig(const Metadata& metadata, const WeightSourc
   config.ffn_width = reader.CountPerLayer("feed_forward_length", config.layers, 1, kMaxFfnWidth);
   config.n_ctx_train = reader.Count("context_length", 1, INT32_MAX);
   ReadHeads(reader, config);
-  config.rms_eps = static_cast<float>(reader.Number("attention.layer_norm_rms_epsilon", 1e-20, 1.0));
-  config.rope = ReadRopeSpec(reader, config.key_dim, config.n_ctx_train);
+  const bool rms = features.norm == NormKind::kRms;
+  config.norm_eps = static_cast<float>(
+      reader.Number(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 1e-20, 1.0));
+  config.rope = config.local_rope = ReadRopeSpec(reader, config.key_dim, config.n_ctx_train);
   ReadExperts(reader, config, features.experts);
-  if (features.scales) ReadScales(reader, config);
+  ReadNumbers(reader, config, features);
   MOONLIT_RETURN_IF_ERROR(reader.status());
-  MOONLIT_RETURN_IF_ERROR(RefuseForeignKeys(metadata, config));
-  if (!features.scales) MOONLIT_RETURN_IF_ERROR(RefuseForeignScales(metadata, config));
+  MOONLIT_RETURN_IF_ERROR(RefuseForeignKeys(metadata, config, features));
   MOONLIT_RETURN_IF_ERROR(ReadVocabulary(metadata, source, reader, config));
   MOONLIT_RETURN_IF_ERROR(reader.status());
   return config;

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "runtime/base/status.h"
 #include "runtime/graph/graph.h"
@@ -25,22 +27,36 @@ struct ModelConfig {
   size_t value_dim = 0;
   size_t vocab = 0;  // rows of token_embd.weight
   size_t n_ctx_train = 0;
-  float rms_eps = 0;
+  float norm_eps = 0;
   size_t experts = 0;  // 0: every layer has one feed-forward network
   size_t experts_used = 0;
   size_t expert_width = 0;         // of one expert's hidden layer
   size_t shared_expert_width = 0;  // of the expert that every token uses, where there is one
+  // Attention layers may be of two kinds, as Gemma 2 has them: local ones see a window of keys, or rotate otherwise.
+  std::vector<bool> local;                         // [layers]; empty: none is
+  size_t window = 0;                               // keys that a local layer sees; 0: all
+  RopeSpec rope, local_rope;                       // pairs and divisors are set by the architecture
+  float attention_softcap = 0, logit_softcap = 0;  // 0: off
+  float clamp_qkv = 0;                             // queries, keys and values are clamped to it; 0: off
+  bool parallel_residual = false;
   // Factors of the embedding, of what each block adds to the residual stream, and divisor of the logits; of q . k.
   float embedding_scale = 1, residual_scale = 1, logit_divisor = 1, attention_scale = 0;
-  RopeSpec rope;  // pairs and divisors are set by the architecture
 };
 
 // What an architecture can compute beyond a plain decoder; where it can't, a file that asks for it is refused.
 enum class ExpertsKey { kRefused, kOptional, kRequired };
 struct CommonFeatures {
   ExpertsKey experts = ExpertsKey::kRefused;
-  bool scales = false;  // embedding_scale, residual_scale, logit_scale, attention.scale
+  NormKind norm = NormKind::kRms;
+  // Keys, of those that change what is computed, which the architecture reads: "embedding_scale", "residual_scale", "logit_scale",
+  // "attention.scale", "attn_logit_softcapping", "final_logit_softcapping", "attention.clamp_kqv", "attention.sliding_window",
+  // "use_parallel_residual".
+  std::vector<std::string_view> keys = {};
 };
+
+// Which layers are local, for ModelConfig::local: what "attention.sliding_window_pattern" says, one flag a layer or the period; else
+// all but every `period`-th (1: none is local, 0: all are).
+Result<std::vector<bool>> ReadLocalLayers(const Metadata& metadata, const ModelConfig& config, size_t period);
 
 // Reads the keys that decoder-only transformers share ("<architecture>.block_count" ...; GGUF's specification,
 // https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). A key that is absent without a default, of another type or out of

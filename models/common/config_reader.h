@@ -31,6 +31,7 @@ class ConfigReader {
                        std::optional<size_t> otherwise = std::nullopt);
   // A finite number in [low, high].
   double Number(const char* suffix, double low, double high, std::optional<double> otherwise = std::nullopt);
+  bool Flag(const char* suffix, bool otherwise);
   // A string; absent: `otherwise`. Like the others, a fault when the file has another type, an array included.
   std::string Text(const char* suffix, const char* otherwise);
   bool Has(const char* suffix) const { return metadata_.Has(prefix_ + suffix); }

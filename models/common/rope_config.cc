@@ -11,6 +11,9 @@ RopeSpec ReadRopeSpec(ConfigReader& reader, size_t key_dim, size_t n_ctx_train) 
                        reader.prefix().c_str(), spec.dims));
   }
   spec.base = reader.Number("rope.freq_base", 1.001, 1e15, 10000.0);
+  spec.original_context =
+      static_cast<double>(reader.Count("rope.scaling.original_context_length", 1, INT32_MAX, n_ctx_train));
+  spec.magnitude = reader.Number("rope.scaling.attn_factor", 1e-3, 1e3, 1.0);
   // Without a type, a factor means linear scaling; rope.scale_linear is that factor's old name.
   const std::string type = reader.Text("rope.scaling.type", "linear");
   const char* factor_key = reader.Has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
@@ -29,12 +32,25 @@ RopeSpec ReadRopeSpec(ConfigReader& reader, size_t key_dim, size_t n_ctx_train) 
   }
   // Peng et al. 2023, arXiv:2309.00071. The temperature 0.1 ln(factor) + 1 is kernels/rope's part.
   spec.method = RopeMethod::kYarn;
-  spec.original_context =
-      static_cast<double>(reader.Count("rope.scaling.original_context_length", 1, INT32_MAX, n_ctx_train));
   spec.beta_fast = reader.Number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0);
   spec.beta_slow = reader.Number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0);
-  spec.magnitude = reader.Number("rope.scaling.attn_factor", 1e-3, 1e3, 1.0);
   return spec;
+}
+
+RopeSpec UnscaledRope(const RopeSpec& rope) {
+  RopeSpec plain;
+  plain.pairs = rope.pairs;
+  plain.dims = rope.dims;
+  plain.base = rope.base;
+  return plain;
+}
+
+void BindLongRope(WeightBinder& bind, ModelConfig& config) {
+  const size_t pairs = config.rope.dims / 2;
+  const WeightId longer = bind.OptionalVector("rope_factors_long.weight", pairs);
+  const WeightId shorter = bind.OptionalVector("rope_factors_short.weight", pairs);
+  const bool stretched = static_cast<double>(config.n_ctx_train) > config.rope.original_context;
+  config.rope.divisors = stretched ? longer : shorter;
 }
 
 }  // namespace moonlit

@@ -5,7 +5,7 @@ namespace moonlit {
 
 std::string LayerTensor(size_t layer, const char* stem) { return "blk." + std::to_string(layer) + "." + stem; }
 
-WeightId WeightBinder::Bind(const std::string& name, Shape shape, bool optional) {
+bool WeightBinder::Check(const std::string& name, const Shape& shape, bool optional) {
   const TensorInfo* tensor = source_.Find(name);
   if (tensor == nullptr) {
     if (!optional && status_.ok()) {
@@ -13,16 +13,35 @@ WeightId WeightBinder::Bind(const std::string& name, Shape shape, bool optional)
           Errorf(Code::kCorrupt, "%s: architecture %s needs tensor %s %s, the file has none; the file looks complete",
                  source_.description().c_str(), architecture_.c_str(), name.c_str(), shape.ToString().c_str());
     }
-    if (optional) return kNoWeight;
-  } else {
-    used_.insert(name);
-    if (!tensor->shape.Matches(shape) && status_.ok()) {
-      status_ = Errorf(Code::kCorrupt, "%s: architecture %s needs tensor %s %s, the file has %s",
-                       source_.description().c_str(), architecture_.c_str(), name.c_str(), shape.ToString().c_str(),
-                       tensor->shape.ToString().c_str());
-    }
+    return false;
   }
+  used_.insert(name);
+  if (!tensor->shape.Matches(shape) && status_.ok()) {
+    status_ =
+        Errorf(Code::kCorrupt, "%s: architecture %s needs tensor %s %s, the file has %s", source_.description().c_str(),
+               architecture_.c_str(), name.c_str(), shape.ToString().c_str(), tensor->shape.ToString().c_str());
+  }
+  return true;
+}
+
+WeightId WeightBinder::Bind(const std::string& name, Shape shape, bool optional) {
+  if (!Check(name, shape, optional) && optional) return kNoWeight;
   return graph_->Weight(name, shape);
+}
+
+WeightId WeightBinder::MatrixRows(const std::string& name, size_t outputs, size_t inputs, size_t first, size_t count) {
+  Check(name, {outputs, inputs}, false);
+  return graph_->Rows(name, {outputs, inputs}, first, count);
+}
+
+WeightId WeightBinder::OptionalVectorPart(const std::string& name, size_t size, size_t first, size_t count) {
+  if (!Check(name, {size}, true)) return kNoWeight;
+  return graph_->Rows(name, {size}, first, count);
+}
+
+WeightId WeightBinder::Table(const std::string& name, size_t rows, size_t columns) {
+  Check(name, {rows, columns}, false);
+  return graph_->Table(name, {rows, columns});
 }
 
 std::vector<std::string> WeightBinder::Unused() const {

@@ -29,6 +29,13 @@ class WeightBinder {
   WeightId Matrix(const std::string& name, size_t outputs, size_t inputs) {
     return Bind(name, {outputs, inputs}, false);
   }
+  // Rows [first, first + count) of a matrix or entries of a vector of the given shape, where a file keeps together what the graph has
+  // apart. The vector is optional.
+  WeightId MatrixRows(const std::string& name, size_t outputs, size_t inputs, size_t first, size_t count);
+  WeightId OptionalVectorPart(const std::string& name, size_t size, size_t first, size_t count);
+  // Several rows that are kept as floats, for what is no factor of a product.
+  WeightId Table(const std::string& name, size_t rows, size_t columns);
+  bool Has(const std::string& name) const { return source_.Find(name) != nullptr; }
   WeightId Vector(const std::string& name, size_t size) { return Bind(name, {size}, false); }
   // One matrix an expert: [experts, outputs, inputs].
   WeightId Experts(const std::string& name, size_t experts, size_t outputs, size_t inputs) {
@@ -46,6 +53,8 @@ class WeightBinder {
 
  private:
   WeightId Bind(const std::string& name, Shape shape, bool optional);
+  // Whether the file has the tensor in this shape; notes that it is used, or the fault.
+  bool Check(const std::string& name, const Shape& shape, bool optional);
   const WeightSource& source_;
   std::string architecture_;
   Graph* graph_;

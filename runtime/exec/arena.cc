@@ -70,7 +70,7 @@ class ArenaLayout {
       } else if (stage.kind == StageKind::kHead) {
         Want(b_.head_input, stage.parts[0].weight, Width(stage.input));
       } else if (stage.kind == StageKind::kActivate) {
-        activated_from_[stage.output] = stage.norm == kNoWeight ? stage.input : kNoValue;
+        activated_from_[stage.output] = stage.norm ? kNoValue : stage.input;
       }
     }
   }
@@ -91,7 +91,7 @@ class ArenaLayout {
     const ValueId v = gated.output;
     const ProductInput& input = b_.inputs[v];
     if (!input.wants_a8 || ReadAsFloats(v)) return false;
-    return GatedOutputIsA8(b_.weights->matrix(gated.parts[0].weight), b_.weights->matrix(gated.parts[1].weight),
+    return GatedOutputIsA8(b_.weights->matrix(gated.parts[0].weight), b_.weights->matrix(gated.parts.back().weight),
                            b_.options->exact, input.wants_floats);
   }
 
@@ -100,7 +100,7 @@ class ArenaLayout {
     return std::any_of(fused_.stages.begin(), fused_.stages.end(), [&](const FusedStage& stage) {
       const bool product = stage.kind == StageKind::kProducts || stage.kind == StageKind::kGatedProducts ||
                            stage.kind == StageKind::kGatherExperts || stage.kind == StageKind::kGatedExperts;
-      if (stage.kind == StageKind::kActivate && stage.norm == kNoWeight) return false;
+      if (stage.kind == StageKind::kActivate && !stage.norm) return false;
       if (!product && (stage.input == v || stage.input_b == v || stage.input_c == v)) return true;
       return std::any_of(stage.parts.begin(), stage.parts.end(),
                          [&](const ProductPart& part) { return part.addend == v; });

@@ -81,10 +81,26 @@ struct WeightStore::LoadJob {
     if (Status fault = store.LoadPiece(*job.source, piece, staging); !fault.ok()) {
       return job.progress->Fail(std::move(fault));
     }
-    const TensorInfo& tensor = *store.tensors_[piece.weight];
-    job.progress->Add(RowBytes(tensor.format, tensor.shape.columns()) * piece.rows, thread);
+    job.progress->Add(store.parts_[piece.weight].row_bytes() * piece.rows, thread);
   }
 };
+
+// Parts of a tensor of one dimension begin anywhere, so its values must not be in blocks.
+Result<WeightStore::Part> WeightStore::FindPart(const WeightSpec& spec, const WeightSource& source) {
+  const TensorInfo* tensor = source.Find(spec.tensor);
+  if (tensor == nullptr) {
+    return Errorf(Code::kNotFound, "%s: no tensor %s", source.description().c_str(), spec.tensor.c_str());
+  }
+  const size_t block = Traits(tensor->format).block_values;
+  const bool is_part = !(spec.shape == spec.tensor_shape);
+  const size_t row_values = is_part && spec.shape.rank() < 2 ? 1 : tensor->shape.columns();
+  if (!tensor->shape.Matches(spec.tensor_shape) || row_values % block != 0) {
+    return Errorf(Code::kCorrupt, "%s: tensor %s: expected %s in whole blocks of %s, the file has %s",
+                  source.description().c_str(), spec.tensor.c_str(), spec.tensor_shape.ToString().c_str(),
+                  Traits(tensor->format).name, tensor->shape.ToString().c_str());
+  }
+  return Part{tensor, spec.shape, spec.first_row, row_values};
+}
 
 Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const WeightSource& source,
                                                        const PackingOptions& options) {
@@ -92,48 +108,41 @@ Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const
   auto store = std::make_unique<WeightStore>();
   store->options_ = options;
   const size_t count = graph.weights().size();
-  store->tensors_.resize(count);
+  store->parts_.resize(count);
   store->matrices_.resize(count);
   store->offsets_.resize(count);
   store->vectors_.resize(count);
   store->names_.resize(count);
   for (size_t id = 0; id < count; ++id) {
     const WeightSpec& spec = graph.weights()[id];
-    const TensorInfo* tensor = source.Find(spec.name);
-    if (tensor == nullptr) {
-      return Errorf(Code::kNotFound, "%s: no tensor %s", source.description().c_str(), spec.name.c_str());
-    }
-    if (!tensor->shape.Matches(spec.shape) || tensor->shape.columns() % Traits(tensor->format).block_values != 0) {
-      return Errorf(Code::kCorrupt, "%s: tensor %s: expected %s in whole blocks of %s, the file has %s",
-                    source.description().c_str(), spec.name.c_str(), spec.shape.ToString().c_str(),
-                    Traits(tensor->format).name, tensor->shape.ToString().c_str());
-    }
-    store->tensors_[id] = tensor;
+    MOONLIT_ASSIGN_OR_RETURN(const Part part, FindPart(spec, source));
+    store->parts_[id] = part;
     store->names_[id] = spec.name;
-    store->file_bytes_ += tensor->bytes;
+    store->file_bytes_ += part.rows() * part.row_bytes();
     store->offsets_[id] = store->packed_bytes_;
-    size_t bytes = tensor->shape.elements() * sizeof(float);
+    size_t bytes = part.shape.elements() * sizeof(float);
     if (!spec.is_table) {
-      store->ChooseKernel(graph, static_cast<WeightId>(id), *tensor);
+      store->ChooseKernel(graph, static_cast<WeightId>(id));
       const PackedMatrix& m = store->matrices_[id];
       bytes = m.experts * m.tiles * m.tile_bytes;
       if (m.provider == FloatProvider::kXnnpack) bytes = FloatProduct::LayOut(XnnpackShape(m)).bytes;
     }
     store->packed_bytes_ += RoundUp(bytes, kAlignment);
-    store->CutIntoPieces(static_cast<WeightId>(id), *tensor);
+    store->CutIntoPieces(static_cast<WeightId>(id));
   }
   return store;
 }
 
-void WeightStore::ChooseKernel(const Graph& graph, WeightId id, const TensorInfo& tensor) {
+void WeightStore::ChooseKernel(const Graph& graph, WeightId id) {
+  const Part& part = parts_[id];
   PackedMatrix& m = matrices_[id];
-  m.kernel = &GetProductKernel(options_.variant, tensor.format);
-  m.format = tensor.format;
-  m.k = tensor.shape.columns();
-  m.experts = tensor.shape.rank() > 2 ? tensor.shape[0] : 1;
-  m.n = tensor.shape.rows() / m.experts;
+  m.format = part.tensor->format;
+  m.kernel = &GetProductKernel(options_.variant, m.format);
+  m.k = part.shape.columns();
+  m.experts = part.shape.rank() > 2 ? part.shape[0] : 1;
+  m.n = part.shape.rows() / m.experts;
   m.name = names_[id].c_str();
-  if (tensor.format == Format::kF32 && tensor.shape.rank() == 2 && !IsEmbedding(graph, id)) {
+  if (m.format == Format::kF32 && part.shape.rank() == 2 && !IsEmbedding(graph, id)) {
     m.provider = ChooseFloatProvider(options_.floats, options_.variant, m.n, m.k);
   }
   const bool own = m.provider == FloatProvider::kOwn;
@@ -142,9 +151,9 @@ void WeightStore::ChooseKernel(const Graph& graph, WeightId id, const TensorInfo
   m.tiles = CeilDiv(m.n, m.n_tile);
 }
 
-void WeightStore::CutIntoPieces(WeightId id, const TensorInfo& tensor) {
-  const size_t row_bytes = RowBytes(tensor.format, tensor.shape.columns());
-  const size_t rows = tensor.shape.rows();
+void WeightStore::CutIntoPieces(WeightId id) {
+  const size_t row_bytes = parts_[id].row_bytes();
+  const size_t rows = parts_[id].rows();
   size_t step = rows, n = rows;
   const PackedMatrix& m = matrices_[id];
   if (m.provider == FloatProvider::kXnnpack) {
@@ -167,14 +176,14 @@ void WeightStore::CutIntoPieces(WeightId id, const TensorInfo& tensor) {
 }
 
 Status WeightStore::LoadPiece(const WeightSource& source, const Piece& piece, uint8_t* staging) {
-  const TensorInfo& tensor = *tensors_[piece.weight];
-  const size_t columns = tensor.shape.columns();
-  const size_t row_bytes = RowBytes(tensor.format, columns);
-  MOONLIT_RETURN_IF_ERROR(source.Read(tensor, uint64_t{piece.first_row} * row_bytes, staging, piece.rows * row_bytes));
+  const Part& part = parts_[piece.weight];
+  const size_t row_bytes = part.row_bytes();
+  MOONLIT_RETURN_IF_ERROR(source.Read(*part.tensor, uint64_t{part.first_row + piece.first_row} * row_bytes, staging,
+                                      piece.rows * row_bytes));
   uint8_t* out = memory_.data() + offsets_[piece.weight];
   const PackedMatrix& m = matrices_[piece.weight];
   if (m.kernel == nullptr) {
-    Traits(tensor.format).dequantize(staging, reinterpret_cast<float*>(out), columns * piece.rows);
+    Traits(part.tensor->format).dequantize(staging, reinterpret_cast<float*>(out), part.row_values * piece.rows);
     return Status();
   }
   if (m.provider == FloatProvider::kXnnpack) {
@@ -210,7 +219,7 @@ Result<PackedCacheKey> WeightStore::CacheKey(const WeightSource& source) const {
   const std::string variant = VariantName(options_.variant);
   layout.Add(variant.data(), variant.size());
   std::map<std::pair<const ProductKernel*, FloatProvider>, uint64_t> samples;
-  for (size_t id = 0; id < tensors_.size(); ++id) {
+  for (size_t id = 0; id < parts_.size(); ++id) {
     const PackedMatrix& m = matrices_[id];
     uint64_t sample = 0;
     if (m.kernel != nullptr) {
@@ -220,8 +229,13 @@ Result<PackedCacheKey> WeightStore::CacheKey(const WeightSource& source) const {
       }
       sample = found->second;
     }
-    const uint64_t words[] = {
-        names_[id].size(), static_cast<uint64_t>(tensors_[id]->format), m.n, m.k, m.tile_bytes, offsets_[id], sample};
+    const uint64_t words[] = {names_[id].size(),
+                              static_cast<uint64_t>(parts_[id].tensor->format),
+                              m.n,
+                              m.k,
+                              m.tile_bytes,
+                              offsets_[id],
+                              sample};
     layout.Add(words, sizeof words);
     layout.Add(names_[id].data(), names_[id].size());
   }
@@ -257,7 +271,7 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool,
     Logf(LogLevel::kWarning, "packed weights are not kept: %s", std::string(key.status().message()).c_str());
     MOONLIT_RETURN_IF_ERROR(Pack(source, pool, progress));
   }
-  for (size_t id = 0; id < tensors_.size(); ++id) {
+  for (size_t id = 0; id < parts_.size(); ++id) {
     const uint8_t* data = memory_.data() + offsets_[id];
     if (matrices_[id].kernel != nullptr) {
       matrices_[id].data = data;
@@ -265,7 +279,7 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool,
       vectors_[id] = reinterpret_cast<const float*>(data);
     }
   }
-  tensors_.clear();
+  parts_.clear();
   pieces_.clear();
   return BindXnnpack(pool.threads());
 }

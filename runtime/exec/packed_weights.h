@@ -69,14 +69,24 @@ class WeightStore {
   uint64_t packed_bytes() const { return packed_bytes_; }
 
  private:
+  // What the graph wants of a tensor: all of it, or some of its outermost entries.
+  struct Part {
+    const TensorInfo* tensor = nullptr;
+    Shape shape;
+    size_t first_row = 0;   // of a tensor of one dimension: the first value
+    size_t row_values = 0;  // columns; 1 for such a tensor
+    size_t rows() const { return shape.elements() / row_values; }
+    size_t row_bytes() const { return RowBytes(tensor->format, row_values); }
+  };
   // A run of whole tiles of one matrix, or a whole table.
   struct Piece {
     WeightId weight;
     size_t first_row, rows;
   };
   struct LoadJob;
-  void ChooseKernel(const Graph& graph, WeightId id, const TensorInfo& tensor);
-  void CutIntoPieces(WeightId id, const TensorInfo& tensor);
+  static Result<Part> FindPart(const WeightSpec& spec, const WeightSource& source);
+  void ChooseKernel(const Graph& graph, WeightId id);
+  void CutIntoPieces(WeightId id);
   Status LoadPiece(const WeightSource& source, const Piece& piece, uint8_t* staging);
   Status Pack(const WeightSource& source, ThreadPool& pool, const std::function<bool(uint64_t, uint64_t)>& progress);
   Status LoadOrPack(const PackedCache& cache, const WeightSource& source, ThreadPool& pool,
@@ -85,9 +95,9 @@ class WeightStore {
   Status BindXnnpack(size_t threads);
 
   PackingOptions options_;
-  std::vector<const TensorInfo*> tensors_;  // [weights of the graph]
-  std::vector<PackedMatrix> matrices_;      // likewise; empty for tables
-  std::vector<size_t> offsets_;             // of either in memory_
+  std::vector<Part> parts_;             // [weights of the graph]
+  std::vector<PackedMatrix> matrices_;  // likewise; empty for tables
+  std::vector<size_t> offsets_;         // of either in memory_
   std::vector<const float*> vectors_;
   std::vector<std::string> names_;
   std::vector<Piece> pieces_;

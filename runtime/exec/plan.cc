@@ -82,11 +82,14 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   MOONLIT_ASSIGN_OR_RETURN(plan->weights_, WeightStore::Plan(plan->graph_, source, packing));
   MOONLIT_RETURN_IF_ERROR(plan->MakeCacheGroups());
   plan->vocab_ = plan->weights_->matrix(plan->fused_.stages.back().parts[0].weight).n;
+  size_t positions = kAnyPosition;
   for (const FusedStage& stage : plan->fused_.stages) {
     if (stage.kind == StageKind::kEmbed)
       plan->vocab_ = std::min(plan->vocab_, plan->weights_->matrix(stage.parts[0].weight).n);
+    if (stage.kind == StageKind::kAddPositions)
+      positions = std::min(positions, plan->graph_.weights()[stage.parts[0].weight].shape[0]);
   }
-  plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size());
+  plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size(), positions);
   plan->ChooseKernels();
   plan->PlaceExperts();
   size_t scratch = 0;
@@ -196,6 +199,9 @@ void PlanImpl::MakeStages() {
       case StageKind::kEmbed:
         Add(MakeEmbedStage(bindings_, stage));
         break;
+      case StageKind::kAddPositions:
+        Add(MakeAddPositionsStage(bindings_, stage));
+        break;
       case StageKind::kActivate:
         Add(MakeActivateStage(bindings_, stage));
         break;
@@ -209,8 +215,11 @@ void PlanImpl::MakeStages() {
         Add(MakeGatedProductsStage(bindings_, stage));
         break;
       case StageKind::kGate:
+      case StageKind::kActivation:
       case StageKind::kAdd:
       case StageKind::kScale:
+      case StageKind::kClamp:
+      case StageKind::kColumns:
       case StageKind::kSigmoidGate:
         Add(MakeElementwiseStage(bindings_, stage));
         break;

@@ -23,6 +23,7 @@ class ExecStage {
 
 // One factory a kind of stage, in ops/. The stage keeps pointers into `bindings`, which outlives it.
 std::unique_ptr<ExecStage> MakeEmbedStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeAddPositionsStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeActivateStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeNormStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeProductsStage(const Bindings& bindings, const FusedStage& stage);
@@ -40,7 +41,7 @@ std::unique_ptr<ExecStage> MakeHeadInputStage(const Bindings& bindings, const Fu
 std::unique_ptr<ExecStage> MakeHeadProductStage(const Bindings& bindings, const FusedStage& stage);
 
 // Outputs of the smallest task of gated products: whole tiles of both weights; whole groups of A8 (two, to share fewer lines)
-// when the output is quantized there.
+// when the output is quantized there. A product without a second one stands for both.
 size_t GatedUnitOutputs(const PackedMatrix& gate, const PackedMatrix& up, bool a8);
 // Whether a gated product can write its output as A8 itself, so that no kActivate stage is needed: tasks own whole groups of 32.
 bool GatedOutputIsA8(const PackedMatrix& gate, const PackedMatrix& up, bool exact, bool output_wants_floats);

@@ -9,10 +9,11 @@ constexpr int64_t kSlotGroup = 16;
 }  // namespace
 
 // Every span has at least one row, so there are at most max_rows spans; a span of n rows touches at most n slot groups.
-Step::Step(size_t max_rows, size_t vocab, size_t cache_groups)
+Step::Step(size_t max_rows, size_t vocab, size_t cache_groups, size_t positions)
     : max_rows_(max_rows),
       vocab_(vocab),
       cache_groups_(cache_groups),
+      learned_positions_(positions),
       span_rows_(max_rows),
       tokens_(max_rows),
       positions_(max_rows),
@@ -72,6 +73,17 @@ void Step::AddSpan(const StepSpan& span, size_t index) {
   rows_ += count;
 }
 
+Status Step::CheckPositions() const {
+  if (learned_positions_ == kAnyPosition) return Status();
+  for (size_t row = 0; row < rows_; ++row) {
+    if (positions_[row] >= 0 && static_cast<size_t>(positions_[row]) < learned_positions_) continue;
+    return Errorf(Code::kInvalidArgument,
+                  "a token is at position %lld: the model has learned 0 to %zu, use fewer tokens",
+                  static_cast<long long>(positions_[row]), learned_positions_ - 1);
+  }
+  return Status();
+}
+
 Status Step::Begin(std::span<const StepSpan> spans) {
   spans_ = spans;
   rows_ = group_count_ = wanted_count_ = head_first = head_rows = 0;
@@ -79,7 +91,7 @@ Status Step::Begin(std::span<const StepSpan> spans) {
     MOONLIT_RETURN_IF_ERROR(CheckSpan(spans[i], i));
     AddSpan(spans[i], i);
   }
-  return Status();
+  return CheckPositions();
 }
 
 }  // namespace moonlit

@@ -34,11 +34,13 @@ struct RowRange {
   size_t count() const { return end - first; }
 };
 
+inline constexpr size_t kAnyPosition = SIZE_MAX;
 inline constexpr size_t kHeadRows = 32;  // rows of one pass through the output head
 
 class Step {
  public:
-  Step(size_t max_rows, size_t vocab, size_t cache_groups);
+  // positions: how many the model has learned.
+  Step(size_t max_rows, size_t vocab, size_t cache_groups, size_t positions);
 
   // Checks the spans and fills the tables. kInvalidArgument names span, what was expected and found.
   Status Begin(std::span<const StepSpan> spans);
@@ -63,8 +65,9 @@ class Step {
  private:
   Status CheckSpan(const StepSpan& span, size_t index) const;
   void AddSpan(const StepSpan& span, size_t index);
+  Status CheckPositions() const;
 
-  size_t max_rows_, vocab_, cache_groups_;
+  size_t max_rows_, vocab_, cache_groups_, learned_positions_;
   std::span<const StepSpan> spans_;
   size_t rows_ = 0, group_count_ = 0, wanted_count_ = 0;
   std::vector<size_t> span_rows_;

@@ -3,7 +3,7 @@
 
 namespace moonlit {
 
-ValueId GatedFeedForward(Graph& graph, ValueId x, WeightId gate, WeightId up, WeightId down, GateKind kind) {
+ValueId GatedFeedForward(Graph& graph, ValueId x, WeightId gate, WeightId up, WeightId down, ActivationKind kind) {
   const ValueId gate_value = graph.Linear(x, gate);
   const ValueId up_value = graph.Linear(x, up);
   return graph.Linear(graph.Gate(gate_value, up_value, kind), down);

@@ -8,6 +8,6 @@ namespace moonlit {
 
 // down(silu(gate x) * up x), Shazeer 2020 (arXiv:2002.05202). x: [tokens, d]; gate, up: [ffn, d]; down: [d, ffn].
 ValueId GatedFeedForward(Graph& graph, ValueId x, WeightId gate, WeightId up, WeightId down,
-                         GateKind kind = GateKind::kSilu);
+                         ActivationKind kind = ActivationKind::kSilu);
 
 }  // namespace moonlit

@@ -7,9 +7,10 @@
 namespace moonlit {
 namespace {
 
-constexpr const char* kStageNames[] = {
-    "embed",        "activate", "norm",           "products",      "gated_products", "gate",     "add",       "scale",
-    "sigmoid_gate", "route",    "gather_experts", "gated_experts", "down_experts",   "qkv_post", "attention", "head"};
+constexpr const char* kStageNames[] = {"embed",          "add_positions", "activate",     "norm",      "products",
+                                       "gated_products", "gate",          "activation",   "add",       "scale",
+                                       "clamp",          "columns",       "sigmoid_gate", "route",     "gather_experts",
+                                       "gated_experts",  "down_experts",  "qkv_post",     "attention", "head"};
 
 class Fuser {
  public:
@@ -67,7 +68,11 @@ class Fuser {
       case Op::kEmbed:
         Emit(StageKind::kEmbed, n).parts.push_back({n.weights[0], kNoWeight, n.output});
         break;
-      case Op::kRmsNorm:
+      case Op::kAddPositions:
+        Emit(StageKind::kAddPositions, n)
+            .parts.push_back({n.weights[0], n.weights.size() > 1 ? n.weights[1] : kNoWeight});
+        break;
+      case Op::kNorm:
         EmitNorm(n);
         break;
       case Op::kLinear:
@@ -82,8 +87,17 @@ class Fuser {
       case Op::kGate:
         Emit(StageKind::kGate, n).gate = std::get<GateAttributes>(n.attributes).kind;
         break;
+      case Op::kActivation:
+        Emit(StageKind::kActivation, n).gate = std::get<ActivationAttributes>(n.attributes).kind;
+        break;
       case Op::kScale:
-        Emit(StageKind::kScale, n).factor = std::get<ScaleAttributes>(n.attributes).factor;
+        EmitScale(n);
+        break;
+      case Op::kClamp:
+        Emit(StageKind::kClamp, n).factor = std::get<ClampAttributes>(n.attributes).limit;
+        break;
+      case Op::kColumns:
+        Emit(StageKind::kColumns, n).first_column = std::get<ColumnsAttributes>(n.attributes).first;
         break;
       case Op::kSigmoidGate:
         Emit(StageKind::kSigmoidGate, n);
@@ -100,9 +114,13 @@ class Fuser {
   // A norm waits for its products or head, which know the form they want; anything else gets plain floats.
   void EmitNorm(const Node& n) {
     if (OnlyUsedByProducts(n.output) || OnlyUsedBy(n.output, Op::kLogits)) return;
-    FusedStage& stage = Emit(StageKind::kNorm, n);
-    stage.norm = n.weights[0];
-    stage.eps = std::get<RmsNormAttributes>(n.attributes).eps;
+    Emit(StageKind::kNorm, n).norm = std::get<NormSpec>(n.attributes);
+  }
+
+  void EmitScale(const Node& n) {
+    FusedStage& stage = Emit(StageKind::kScale, n);
+    stage.factor = std::get<ScaleAttributes>(n.attributes).factor;
+    if (!n.weights.empty()) stage.factor_weight = n.weights[0];
   }
 
   void EmitActivation(ValueId x, int layer) {
@@ -113,44 +131,44 @@ class Fuser {
     stage.kind = StageKind::kActivate;
     stage.layer = layer;
     stage.input = stage.output = x;
-    if (producer.op == Op::kRmsNorm && OnlyUsedByProducts(x)) {
+    if (producer.op == Op::kNorm && OnlyUsedByProducts(x)) {
       stage.input = producer.inputs[0];
-      stage.norm = producer.weights[0];
-      stage.eps = std::get<RmsNormAttributes>(producer.attributes).eps;
+      stage.norm = std::get<NormSpec>(producer.attributes);
     }
     fused_.stages.push_back(std::move(stage));
   }
 
-  // The Gate that joins exactly these two products of x, or null.
+  // The Gate that joins exactly these two products of x, or the Activation that alone reads this one; or null.
   const Node* PairedGate(uint32_t i) const {
     const Node& n = node(i);
-    if (users_[n.output].size() != 1 || n.weights.size() != 1) return nullptr;
+    if (users_[n.output].size() != 1) return nullptr;
     const Node& gate = node(users_[n.output][0]);
+    if (gate.op == Op::kActivation) return &gate;
     if (gate.op != Op::kGate || gate.inputs[0] == gate.inputs[1]) return nullptr;
     for (ValueId side : gate.inputs) {
       const Node& producer = Producer(side);
-      if (producer.op != Op::kLinear || producer.weights.size() != 1 || producer.inputs[0] != n.inputs[0] ||
-          users_[side].size() != 1) {
-        return nullptr;
-      }
+      if (producer.op != Op::kLinear || producer.inputs[0] != n.inputs[0] || users_[side].size() != 1) return nullptr;
     }
     return &gate;
+  }
+
+  void EmitGated(const Node& n, const Node& gate) {
+    FusedStage& stage = Emit(StageKind::kGatedProducts, n);
+    stage.output = gate.output;
+    stage.gate = gate.op == Op::kGate ? std::get<GateAttributes>(gate.attributes).kind
+                                      : std::get<ActivationAttributes>(gate.attributes).kind;
+    for (ValueId side : gate.inputs) {
+      const Node& product = Producer(side);
+      stage.parts.push_back({product.weights[0], product.weights.size() > 1 ? product.weights[1] : kNoWeight});
+      done_[graph_.values()[side].producer] = true;
+    }
+    done_[graph_.values()[gate.output].producer] = true;
   }
 
   void EmitProducts(uint32_t i) {
     const Node& n = node(i);
     EmitActivation(n.inputs[0], n.layer);
-    if (const Node* gate = PairedGate(i)) {
-      FusedStage& stage = Emit(StageKind::kGatedProducts, n);
-      stage.output = gate->output;
-      stage.gate = std::get<GateAttributes>(gate->attributes).kind;
-      for (ValueId side : gate->inputs) {
-        stage.parts.push_back({Producer(side).weights[0]});
-        done_[graph_.values()[side].producer] = true;
-      }
-      done_[graph_.values()[gate->output].producer] = true;
-      return;
-    }
+    if (const Node* gate = PairedGate(i)) return EmitGated(n, *gate);
     FusedStage& stage = Emit(StageKind::kProducts, n);
     stage.output = kNoValue;
     for (uint32_t user : users_[n.inputs[0]]) {
@@ -232,12 +250,12 @@ class Fuser {
   void EmitHead(const Node& n) {
     FusedStage& stage = Emit(StageKind::kHead, n);
     stage.output = kNoValue;
-    stage.parts.push_back({n.weights[0]});
+    stage.parts.push_back({n.weights[0], n.weights.size() > 1 ? n.weights[1] : kNoWeight});
+    stage.factor = std::get<LogitsAttributes>(n.attributes).softcap;
     const Node& producer = Producer(n.inputs[0]);
-    if (producer.op != Op::kRmsNorm || !OnlyUsedBy(n.inputs[0], Op::kLogits)) return;
+    if (producer.op != Op::kNorm || !OnlyUsedBy(n.inputs[0], Op::kLogits)) return;
     stage.input = producer.inputs[0];
-    stage.norm = producer.weights[0];
-    stage.eps = std::get<RmsNormAttributes>(producer.attributes).eps;
+    stage.norm = std::get<NormSpec>(producer.attributes);
   }
 
   // Last stage that reads v's floats.
@@ -299,7 +317,10 @@ std::string FusedGraph::Dump(const Graph& graph) const {
     AppendValue(text, " ", stage.input);
     AppendValue(text, " ", stage.input_b);
     AppendValue(text, " ", stage.input_c);
-    if (stage.norm != kNoWeight) text += " norm " + graph.weights()[stage.norm].name;
+    if (stage.norm) {
+      text += " norm ";
+      text += stage.norm->weight == kNoWeight ? "(no weight)" : graph.weights()[stage.norm->weight].name;
+    }
     for (const ProductPart& part : stage.parts) {
       text += " [" + graph.weights()[part.weight].name;
       if (part.bias != kNoWeight) text += " + " + graph.weights()[part.bias].name;

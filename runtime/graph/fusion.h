@@ -3,10 +3,11 @@
 // different formats.
 //
 //   - Products of one input become one stage over one (quantized) activation: Q, K, V.
-//   - gate and up with the Gate that joins them become one stage that works tile by tile on both.
+//   - gate and up with the Gate that joins them become one stage that works tile by tile on both; so does one product with its
+//     Activation.
 //   - A Linear that only feeds an Add takes the other side as its addend; its output takes the addend's storage if that side is
 //     needed no more (the residual stream stays in one buffer).
-//   - A RmsNorm that only feeds products is one stage with the quantization of its result (kActivate). Other product inputs get
+//   - A Norm that only feeds products is one stage with the quantization of its result (kActivate). Other product inputs get
 //     a kActivate stage without a norm.
 //   - Experts are four stages: rows choose, their activations are gathered by expert, gate and up as above, and down, which takes
 //     an addend like a Linear.
@@ -15,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,13 +27,17 @@ namespace moonlit {
 
 enum class StageKind : uint8_t {
   kEmbed,          // token ids -> output (parts[0].weight is the table)
+  kAddPositions,   // input + rows of a table by position (parts[0]: table, bias) -> output
   kActivate,       // input, normalised if norm is set -> product input `output` (a product's form: see exec)
   kNorm,           // input -> output as plain floats: a norm that something other than a product reads
   kProducts,       // product input -> parts[i].output = x W^T (+ bias) (+ addend)
-  kGatedProducts,  // product input -> output = gate(x parts[0]^T) * (x parts[1]^T)
+  kGatedProducts,  // product input -> output = gate(x parts[0]^T) * (x parts[1]^T), or gate(x parts[0]^T) alone
   kGate,           // inputs gate (input) and up (input_b) -> output, when they could not be fused
+  kActivation,     // input -> output, likewise
   kAdd,            // input + input_b -> output, likewise
-  kScale,          // input * factor -> output
+  kScale,          // input * factor (* factor_weight) -> output
+  kClamp,          // input, into [-factor, factor] -> output
+  kColumns,        // columns of input from first_column on -> output
   kSigmoidGate,    // input_b, each row by the sigmoid of input -> output
   kRoute,          // router's logits (input): every row chooses its experts
   kGatherExperts,  // product input `input` -> the same rows, ordered by expert
@@ -55,10 +61,11 @@ struct FusedStage {
   int layer;
   ValueId input = kNoValue, input_b = kNoValue, input_c = kNoValue;
   ValueId output = kNoValue;
-  WeightId norm = kNoWeight;
-  float eps = 0;
-  GateKind gate = GateKind::kSilu;
-  float factor = 1;  // kScale
+  std::optional<NormSpec> norm;  // kActivate, kNorm, kHead
+  ActivationKind gate = ActivationKind::kSilu;
+  float factor = 1;  // kScale; kClamp: the limit; kHead: the softcap, 0: off
+  WeightId factor_weight = kNoWeight;
+  size_t first_column = 0;
   std::vector<ProductPart> parts;
   ExpertsSpec experts;           // the four stages of experts
   uint32_t experts_index = 0;    // counts the experts nodes

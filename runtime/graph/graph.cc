@@ -31,24 +31,43 @@ bool IdsExist(const Graph& graph, const Node& node) {
          std::all_of(node.weights.begin(), node.weights.end(), weight_exists);
 }
 
+std::vector<WeightId> WithOptional(std::vector<WeightId> weights, std::initializer_list<WeightId> optional) {
+  for (WeightId weight : optional) {
+    if (weight != kNoWeight) weights.push_back(weight);
+  }
+  return weights;
+}
+
 }  // namespace
 
 const char* OpName(Op op) { return TraitsOf(op).name; }
 
-WeightId Graph::Weight(std::string name, Shape shape) { return Declare(std::move(name), shape, shape.rank() < 2); }
+WeightId Graph::Weight(std::string name, Shape shape) { return Declare({name, shape, shape.rank() < 2, name, shape}); }
 
-WeightId Graph::Table(std::string name, Shape shape) { return Declare(std::move(name), shape, true); }
+WeightId Graph::Table(std::string name, Shape shape) { return Declare({name, shape, true, name, shape}); }
 
-WeightId Graph::Declare(std::string name, Shape shape, bool is_table) {
+WeightId Graph::Rows(const std::string& tensor, Shape whole, size_t first, size_t count) {
+  Shape part;
+  for (size_t i = 0; i < whole.rank(); ++i) part.Append(i == 0 ? count : whole[i]);
+  const bool inside = whole.rank() > 0 && whole.rank() < 3 && first <= whole[0] && count <= whole[0] - first;
+  if (!inside && status_.ok()) {
+    status_ = Errorf(Code::kInternal, "weight %s: rows %zu to %zu of %s are wanted", tensor.c_str(), first,
+                     first + count, whole.ToString().c_str());
+  }
+  const std::string range = "[" + std::to_string(first) + ":" + std::to_string(first + count) + "]";
+  return Declare({tensor + range, part, part.rank() < 2, tensor, whole, first});
+}
+
+WeightId Graph::Declare(WeightSpec spec) {
   for (size_t i = 0; i < weights_.size(); ++i) {
-    if (weights_[i].name != name) continue;
-    if (!(weights_[i].shape == shape && weights_[i].is_table == is_table) && status_.ok()) {
-      status_ = Errorf(Code::kCorrupt, "weight %s is wanted as %s and as %s", name.c_str(),
-                       weights_[i].shape.ToString().c_str(), shape.ToString().c_str());
+    if (weights_[i].name != spec.name) continue;
+    if (!(weights_[i].shape == spec.shape && weights_[i].is_table == spec.is_table) && status_.ok()) {
+      status_ = Errorf(Code::kCorrupt, "weight %s is wanted as %s and as %s", spec.name.c_str(),
+                       weights_[i].shape.ToString().c_str(), spec.shape.ToString().c_str());
     }
     return static_cast<WeightId>(i);
   }
-  weights_.push_back({std::move(name), shape, is_table});
+  weights_.push_back(std::move(spec));
   return static_cast<WeightId>(weights_.size() - 1);
 }
 
@@ -77,14 +96,16 @@ ValueId Graph::Append(Op op, std::vector<ValueId> inputs, std::vector<WeightId> 
 
 ValueId Graph::Embed(WeightId table) { return Append(Op::kEmbed, {}, {table}, EmbedAttributes{}); }
 
-ValueId Graph::RmsNorm(ValueId x, WeightId weight, float eps) {
-  return Append(Op::kRmsNorm, {x}, {weight}, RmsNormAttributes{eps});
+ValueId Graph::AddPositions(ValueId x, WeightId table, WeightId bias) {
+  return Append(Op::kAddPositions, {x}, WithOptional({table}, {bias}), AddPositionsAttributes{});
+}
+
+ValueId Graph::Norm(ValueId x, const NormSpec& spec) {
+  return Append(Op::kNorm, {x}, WithOptional({}, {spec.weight, spec.bias}), spec);
 }
 
 ValueId Graph::Linear(ValueId x, WeightId matrix, WeightId bias) {
-  std::vector<WeightId> weights{matrix};
-  if (bias != kNoWeight) weights.push_back(bias);
-  return Append(Op::kLinear, {x}, std::move(weights), LinearAttributes{});
+  return Append(Op::kLinear, {x}, WithOptional({matrix}, {bias}), LinearAttributes{});
 }
 
 ValueId Graph::Attention(ValueId q, ValueId k, ValueId v, const AttentionSpec& spec) {
@@ -93,25 +114,40 @@ ValueId Graph::Attention(ValueId q, ValueId k, ValueId v, const AttentionSpec& s
 
 ValueId Graph::Add(ValueId a, ValueId b) { return Append(Op::kAdd, {a, b}, {}, AddAttributes{}); }
 
-ValueId Graph::Gate(ValueId gate, ValueId up, GateKind kind) {
+ValueId Graph::Gate(ValueId gate, ValueId up, ActivationKind kind) {
   return Append(Op::kGate, {gate, up}, {}, GateAttributes{kind});
 }
 
+ValueId Graph::Activation(ValueId x, ActivationKind kind) {
+  return Append(Op::kActivation, {x}, {}, ActivationAttributes{kind});
+}
+
 ValueId Graph::Scale(ValueId x, float factor) { return Append(Op::kScale, {x}, {}, ScaleAttributes{factor}); }
+
+ValueId Graph::Scale(ValueId x, WeightId factor, float times) {
+  return Append(Op::kScale, {x}, {factor}, ScaleAttributes{times});
+}
+
+ValueId Graph::Clamp(ValueId x, float limit) { return Append(Op::kClamp, {x}, {}, ClampAttributes{limit}); }
+
+ValueId Graph::Columns(ValueId x, size_t first, size_t count) {
+  return Append(Op::kColumns, {x}, {}, ColumnsAttributes{first, count});
+}
 
 ValueId Graph::SigmoidGate(ValueId gate, ValueId x) {
   return Append(Op::kSigmoidGate, {gate, x}, {}, SigmoidGateAttributes{});
 }
 
 ValueId Graph::Experts(ValueId x, ValueId logits, const ExpertWeights& weights, const ExpertsSpec& spec) {
-  std::vector<WeightId> ids{weights.gate, weights.up, weights.down};
-  for (WeightId bias : {weights.gate_bias, weights.up_bias, weights.down_bias}) {
-    if (bias != kNoWeight) ids.push_back(bias);
-  }
-  return Append(Op::kExperts, {x, logits}, std::move(ids), spec);
+  return Append(
+      Op::kExperts, {x, logits},
+      WithOptional({weights.gate, weights.up, weights.down}, {weights.gate_bias, weights.up_bias, weights.down_bias}),
+      spec);
 }
 
-void Graph::Logits(ValueId x, WeightId head) { Append(Op::kLogits, {x}, {head}, LogitsAttributes{}); }
+void Graph::Logits(ValueId x, WeightId head, WeightId bias, float softcap) {
+  Append(Op::kLogits, {x}, WithOptional({head}, {bias}), LogitsAttributes{softcap});
+}
 
 Status Graph::Finish() const {
   MOONLIT_RETURN_IF_ERROR(status_);

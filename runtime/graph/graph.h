@@ -5,10 +5,10 @@
 //   WeightId norm = g.Weight("blk.0.attn_norm.weight", {d});
 //   ValueId x = g.Embed(g.Weight("token_embd.weight", {vocab, d}));
 //   g.SetLayer(0);
-//   ValueId h = g.RmsNorm(x, norm, 1e-5f);
+//   ValueId h = g.Norm(x, {.kind = NormKind::kRms, .eps = 1e-5f, .weight = norm});
 //   ValueId y = g.Add(x, g.Linear(h, wq));
 //   ...
-//   g.Logits(g.RmsNorm(x, output_norm, eps), head);
+//   g.Logits(g.Norm(x, output_norm), head);
 //   MOONLIT_RETURN_IF_ERROR(g.Finish());
 //
 // Every value is [tokens, width]: tokens is a run-time number. Weights are named as in the file, with the shape that the
@@ -77,7 +77,21 @@ struct AttentionSpec {
   float norm_eps = 0;
 };
 
-enum class GateKind : uint8_t { kSilu };  // out = silu(gate) * up
+// What follows an up product, or the gate's (kernels/activation has the formulas).
+enum class ActivationKind : uint8_t { kSilu, kGelu, kGeluTanh, kReluSquared };
+
+enum class NormKind : uint8_t { kRms, kLayer };
+
+// x / sqrt(mean(x^2) + eps) * weight (arXiv:1910.07467), or (x - mean) / sqrt(variance + eps) * weight + bias (arXiv:1607.06450),
+// over a row or over each of its `heads` equal parts.
+struct NormSpec {
+  NormKind kind = NormKind::kRms;
+  float eps = 0;
+  size_t heads = 1;
+  // Plain floats: as many as the row has, or as one part has for all of them; kNoWeight: 1, 0.
+  WeightId weight = kNoWeight;
+  WeightId bias = kNoWeight;  // kLayer only
+};
 
 // How the scores of a router become the weights of the experts that it chooses.
 enum class RouterScores : uint8_t {
@@ -102,7 +116,7 @@ inline constexpr size_t kMostExperts = 4096;
 
 struct ExpertsSpec {
   RouteSpec route;
-  GateKind gate = GateKind::kSilu;
+  ActivationKind gate = ActivationKind::kSilu;
   // The weight multiplies an expert's input (llama 4) instead of its output.
   bool weigh_inputs = false;
 };
@@ -115,22 +129,32 @@ struct ExpertWeights {
 };
 
 struct EmbedAttributes {};
-struct RmsNormAttributes {
-  float eps;
-};
+struct AddPositionsAttributes {};
 struct LinearAttributes {};
 struct AddAttributes {};
 struct GateAttributes {
-  GateKind kind;
+  ActivationKind kind;
+};
+struct ActivationAttributes {
+  ActivationKind kind;
 };
 struct ScaleAttributes {
   float factor;
 };
+struct ClampAttributes {
+  float limit;
+};
+struct ColumnsAttributes {
+  size_t first, count;
+};
 struct SigmoidGateAttributes {};
-struct LogitsAttributes {};
+struct LogitsAttributes {
+  float softcap;
+};
 
-using Attributes = std::variant<EmbedAttributes, RmsNormAttributes, LinearAttributes, AttentionSpec, AddAttributes,
-                                GateAttributes, ScaleAttributes, SigmoidGateAttributes, ExpertsSpec, LogitsAttributes>;
+using Attributes = std::variant<EmbedAttributes, AddPositionsAttributes, NormSpec, LinearAttributes, AttentionSpec,
+                                AddAttributes, GateAttributes, ActivationAttributes, ScaleAttributes, ClampAttributes,
+                                ColumnsAttributes, SigmoidGateAttributes, ExpertsSpec, LogitsAttributes>;
 
 struct Value {
   size_t width;       // [tokens, width]
@@ -138,9 +162,12 @@ struct Value {
 };
 
 struct WeightSpec {
-  std::string name;
+  std::string name;  // of the tensor, with "[first:end]" behind it for rows of one
   Shape shape;
   bool is_table;  // held as plain floats: vectors, and what Graph::Table declares
+  std::string tensor;
+  Shape tensor_shape;    // equal to shape but for its outermost dimension
+  size_t first_row = 0;  // along that
 };
 
 struct Node {
@@ -162,24 +189,37 @@ class Graph {
   WeightId Weight(std::string name, Shape shape);
   // The same for a weight of several rows that is no factor of a product (biases of experts): it is kept as floats.
   WeightId Table(std::string name, Shape shape);
+  // The outermost entries [first, first + count) of a tensor of shape `whole`: rows of a matrix that a file keeps together with
+  // others (Q, K and V), or a part of their bias. Parts may overlap, and the whole may be a weight too.
+  WeightId Rows(const std::string& tensor, Shape whole, size_t first, size_t count);
   // Layer number of the nodes that follow, for messages and dumps; -1 for none.
   void SetLayer(int layer) { layer_ = layer; }
 
-  ValueId Embed(WeightId table);                                          // [vocab, d] -> [tokens, d]
-  ValueId RmsNorm(ValueId x, WeightId weight, float eps);                 // x / sqrt(mean(x^2) + eps) * weight
+  ValueId Embed(WeightId table);  // [vocab, d] -> [tokens, d]
+  // x + table[position] (+ bias); table: [positions, d], which is all the plan can run.
+  ValueId AddPositions(ValueId x, WeightId table, WeightId bias = kNoWeight);
+  ValueId Norm(ValueId x, const NormSpec& spec);
+  ValueId RmsNorm(ValueId x, WeightId weight, float eps) {
+    return Norm(x, {.kind = NormKind::kRms, .eps = eps, .weight = weight});
+  }
   ValueId Linear(ValueId x, WeightId matrix, WeightId bias = kNoWeight);  // x W^T + b
   // q [tokens, heads * key_dim], k [tokens, kv_heads * key_dim], v [tokens, kv_heads * value_dim] -> [tokens, heads * value_dim].
   // Head norms, RoPE and the cache write are part of the op: keys enter the cache rotated. They happen in place, so q and k may
   // have no other reader.
   ValueId Attention(ValueId q, ValueId k, ValueId v, const AttentionSpec& spec);
   ValueId Add(ValueId a, ValueId b);
-  ValueId Gate(ValueId gate, ValueId up, GateKind kind);  // silu(gate) * up (Shazeer 2020, arXiv:2002.05202)
+  ValueId Gate(ValueId gate, ValueId up, ActivationKind kind);  // silu(gate) * up (Shazeer 2020, arXiv:2002.05202)
+  ValueId Activation(ValueId x, ActivationKind kind);
   ValueId Scale(ValueId x, float factor);
+  ValueId Scale(ValueId x, WeightId factor, float times);  // factor: [1]
+  ValueId Clamp(ValueId x, float limit);                   // into [-limit, limit]
+  ValueId Columns(ValueId x, size_t first, size_t count);  // columns [first, first + count)
   ValueId SigmoidGate(ValueId gate, ValueId x);  // gate: [tokens, 1]; x / (1 + exp(-gate)), each row by its gate
   // Mixture of experts (Shazeer et al. 2017, arXiv:1701.06538). logits: [tokens, experts] of the router. A row's output is the sum
   // over its chosen experts e, by ascending number, of weight * (down_e (gate(gate_e x + b, up_e x + b)) + b).
   ValueId Experts(ValueId x, ValueId logits, const ExpertWeights& weights, const ExpertsSpec& spec);
-  void Logits(ValueId x, WeightId head);  // [vocab, d]; ends the graph
+  // head: [vocab, d], bias: [vocab]. softcap: logits become softcap * tanh(logits / softcap); 0: off. Ends the graph.
+  void Logits(ValueId x, WeightId head, WeightId bias = kNoWeight, float softcap = 0);
 
   // OK when every rule held and the graph ends in Logits; else the first fault, naming op, layer and weight.
   Status Finish() const;
@@ -191,7 +231,7 @@ class Graph {
   std::string Dump() const;
 
  private:
-  WeightId Declare(std::string name, Shape shape, bool is_table);
+  WeightId Declare(WeightSpec spec);
   ValueId Append(Op op, std::vector<ValueId> inputs, std::vector<WeightId> weights, Attributes attributes);
   std::vector<Value> values_;
   std::vector<WeightSpec> weights_;

@@ -84,9 +84,31 @@ Result<size_t> EmbedShape(const Graph& graph, const Node& node) {
   return table.shape[1];
 }
 
-Result<size_t> RmsNormShape(const Graph& graph, const Node& node) {
+Result<size_t> AddPositionsShape(const Graph& graph, const Node& node) {
   const size_t width = Width(graph, node, 0);
-  MOONLIT_RETURN_IF_ERROR(CheckVector(Weight(graph, node, 0), width));
+  const WeightSpec& table = Weight(graph, node, 0);
+  if (table.shape.rank() != 2 || table.shape[0] == 0 || table.shape[1] != width || !table.is_table) {
+    return Errorf(Code::kCorrupt, "weight %s: expected a table of positions of %zu values, it has %s",
+                  table.name.c_str(), width, table.shape.ToString().c_str());
+  }
+  if (node.weights.size() > 1) MOONLIT_RETURN_IF_ERROR(CheckVector(Weight(graph, node, 1), width));
+  return width;
+}
+
+Result<size_t> NormShape(const Graph& graph, const Node& node) {
+  const NormSpec& spec = std::get<NormSpec>(node.attributes);
+  const size_t width = Width(graph, node, 0);
+  if (spec.heads == 0 || width % spec.heads != 0) {
+    return Errorf(Code::kCorrupt, "%zu values in %zu equal parts: expected a divisor", width, spec.heads);
+  }
+  for (WeightId id : node.weights) {
+    const WeightSpec& weight = graph.weights()[id];
+    const size_t elements = weight.shape.elements();
+    if (weight.is_table && (elements == width || elements == width / spec.heads)) continue;
+    const std::string part = spec.heads == 1 ? "" : " or " + std::to_string(width / spec.heads);
+    return Errorf(Code::kCorrupt, "weight %s: expected a table of %zu%s values, it has %s", weight.name.c_str(), width,
+                  part.c_str(), weight.shape.ToString().c_str());
+  }
   return width;
 }
 
@@ -120,7 +142,22 @@ Result<size_t> AddShape(const Graph& graph, const Node& node) {
 
 Result<size_t> GateShape(const Graph& graph, const Node& node) { return AddShape(graph, node); }
 
-Result<size_t> ScaleShape(const Graph& graph, const Node& node) { return Width(graph, node, 0); }
+Result<size_t> ActivationShape(const Graph& graph, const Node& node) { return Width(graph, node, 0); }
+
+Result<size_t> ScaleShape(const Graph& graph, const Node& node) {
+  if (!node.weights.empty()) MOONLIT_RETURN_IF_ERROR(CheckVector(Weight(graph, node, 0), 1));
+  return Width(graph, node, 0);
+}
+
+Result<size_t> ClampShape(const Graph& graph, const Node& node) { return Width(graph, node, 0); }
+
+Result<size_t> ColumnsShape(const Graph& graph, const Node& node) {
+  const ColumnsAttributes& columns = std::get<ColumnsAttributes>(node.attributes);
+  const size_t width = Width(graph, node, 0);
+  if (columns.count > 0 && columns.first <= width && columns.count <= width - columns.first) return columns.count;
+  return Errorf(Code::kCorrupt, "columns %zu to %zu of %zu are wanted", columns.first, columns.first + columns.count,
+                width);
+}
 
 Result<size_t> SigmoidGateShape(const Graph& graph, const Node& node) {
   const size_t gate = Width(graph, node, 0);
@@ -149,8 +186,6 @@ Result<size_t> ExpertsShape(const Graph& graph, const Node& node) {
   return down.shape[1];
 }
 
-Result<size_t> LogitsShape(const Graph& graph, const Node& node) {
-  return MatrixOutputs(Weight(graph, node, 0), Width(graph, node, 0));
-}
+Result<size_t> LogitsShape(const Graph& graph, const Node& node) { return LinearShape(graph, node); }
 
 }  // namespace moonlit

@@ -12,12 +12,16 @@ namespace moonlit {
 // REQUIRES: numbers of inputs and weights are within ops.inc's limits and all ids exist. Errors (kCorrupt: sizes come from
 // files) name the weight or width, expected and found.
 Result<size_t> EmbedShape(const Graph& graph, const Node& node);
-Result<size_t> RmsNormShape(const Graph& graph, const Node& node);
+Result<size_t> AddPositionsShape(const Graph& graph, const Node& node);
+Result<size_t> NormShape(const Graph& graph, const Node& node);
 Result<size_t> LinearShape(const Graph& graph, const Node& node);
 Result<size_t> AttentionShape(const Graph& graph, const Node& node);
 Result<size_t> AddShape(const Graph& graph, const Node& node);
 Result<size_t> GateShape(const Graph& graph, const Node& node);
+Result<size_t> ActivationShape(const Graph& graph, const Node& node);
 Result<size_t> ScaleShape(const Graph& graph, const Node& node);
+Result<size_t> ClampShape(const Graph& graph, const Node& node);
+Result<size_t> ColumnsShape(const Graph& graph, const Node& node);
 Result<size_t> SigmoidGateShape(const Graph& graph, const Node& node);
 Result<size_t> ExpertsShape(const Graph& graph, const Node& node);
 Result<size_t> LogitsShape(const Graph& graph, const Node& node);

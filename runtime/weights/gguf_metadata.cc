@@ -12,7 +12,14 @@ Result<uint64_t> GgufMetadata::GetUint(std::string_view key) const { return file
 Result<int64_t> GgufMetadata::GetInt(std::string_view key) const { return file_->GetI64(key); }
 Result<double> GgufMetadata::GetFloat(std::string_view key) const { return file_->GetF64(key); }
 Result<bool> GgufMetadata::GetBool(std::string_view key) const { return file_->GetBool(key); }
-Result<std::vector<int64_t>> GgufMetadata::GetInts(std::string_view key) const { return file_->GetI64Array(key); }
+Result<std::vector<int64_t>> GgufMetadata::GetInts(std::string_view key) const {
+  const GgufValue* value = file_->Find(key);
+  if (value == nullptr || value->type != GgufType::kArray || value->element != GgufType::kBool)
+    return file_->GetI64Array(key);
+  std::vector<int64_t> flags;
+  for (char byte : file_->ValueBytes(*value)) flags.push_back(byte != 0);
+  return flags;
+}
 Result<std::vector<float>> GgufMetadata::GetFloats(std::string_view key) const { return file_->GetF32Array(key); }
 
 Result<std::string> GgufMetadata::GetString(std::string_view key) const {

@@ -25,7 +25,7 @@ class Metadata {
   virtual Result<double> GetFloat(std::string_view key) const = 0;
   virtual Result<bool> GetBool(std::string_view key) const = 0;
   virtual Result<std::string> GetString(std::string_view key) const = 0;
-  // A scalar counts as an array of one.
+  // A scalar counts as an array of one. Of flags: 0 and 1.
   virtual Result<std::vector<int64_t>> GetInts(std::string_view key) const = 0;
   virtual Result<std::vector<float>> GetFloats(std::string_view key) const = 0;
   virtual Result<std::vector<std::string>> GetStrings(std::string_view key) const = 0;

@@ -155,7 +155,7 @@ TEST(GraphTest, FaultsNameNodeLayerAndWeight) {
        [](Graph& g, ValueId x) {
          g.Linear(x, g.Weight("w", {4, 8}), g.Weight("b", {5}));
        }},
-      {"rms_norm (layer 3): weight n: expected [8], it has [7]",
+      {"norm (layer 3): weight n: expected a table of 8 values, it has [7]",
        [](Graph& g, ValueId x) { g.RmsNorm(x, g.Weight("n", {7}), 1e-5f); }},
       {"add (layer 3): the two sides are 8 and 4 wide",
        [](Graph& g, ValueId x) {

@@ -5,100 +5,19 @@
 #include <cmath>
 #include <map>
 
-#include "kernels/base/float16.h"
+#include "tests/reference/family.h"
+#include "tests/reference/math.h"
 
 namespace moonlit::reference {
 namespace {
 
-using Vector = std::vector<double>;
-
-struct Matrix {
-  size_t rows = 0, columns = 0;
-  bool quantized = false;     // multiplied with A8 activations by the fast path
-  bool half = false;          // F16 or BF16
-  std::vector<float> values;  // [rows, columns]
-};
-
 struct Config {
   std::string arch;
-  size_t layers, d, heads, kv_heads, head_dim, rotated;
+  size_t layers, d, heads, kv_heads, head_dim, ffn;
   size_t experts, experts_used;
-  double eps, rope_base, rope_scale;
-  double embedding_scale, residual_scale, logit_divisor, attention_scale;
-  bool rope_halves;        // pairs (i, i + rotated / 2); otherwise neighbours (2i, 2i + 1)
-  bool normalise_weights;  // of the chosen experts
+  double eps, clamp, softcap, logit_softcap;
+  double embedding_scale, residual_scale, logit_factor, attention_scale;
 };
-
-Result<Matrix> ReadMatrix(const WeightSource& source, const std::string& name) {
-  const TensorInfo* info = source.Find(name);
-  if (info == nullptr) return Errorf(Code::kNotFound, "reference: no tensor %s", name.c_str());
-  Matrix m;
-  m.rows = info->shape.rows();
-  m.columns = info->shape.columns();
-  m.quantized = Traits(info->format).block_values > 1;
-  m.half = info->format == Format::kF16 || info->format == Format::kBF16;
-  std::vector<uint8_t> bytes(info->bytes);
-  MOONLIT_RETURN_IF_ERROR(source.Read(*info, 0, bytes.data(), bytes.size()));
-  m.values.resize(m.rows * m.columns);
-  const size_t row_bytes = RowBytes(info->format, m.columns);
-  for (size_t r = 0; r < m.rows; ++r) {
-    Traits(info->format).dequantize(bytes.data() + r * row_bytes, m.values.data() + r * m.columns, m.columns);
-  }
-  return m;
-}
-
-// round-to-nearest, ties by `rounding`.
-double RoundStep(double steps, Rounding& rounding) {
-  const double below = std::floor(steps);
-  const double part = steps - below;
-  bool up = part > 0.5;
-  if (std::fabs(part - 0.5) < rounding.tie_margin && rounding.flipped.contains(rounding.ties++)) up = !up;
-  return up ? below + 1 : below;
-}
-
-// Groups of 32: scale = max|x| / 127, q = round(x * (127 / max|x|)), as kernels/matmul/a8.h defines it.
-Vector RoundToA8(const Vector& x, Rounding& rounding) {
-  Vector y(x.size());
-  for (size_t g = 0; g < x.size(); g += 32) {
-    const size_t end = std::min(x.size(), g + 32);
-    double largest = 0;
-    for (size_t i = g; i < end; ++i) largest = std::max(largest, std::fabs(x[i]));
-    if (largest == 0) continue;
-    for (size_t i = g; i < end; ++i) y[i] = largest / 127 * RoundStep(x[i] * 127 / largest, rounding);
-  }
-  return y;
-}
-
-// Eight bits of the magnitude are kept.
-Vector RoundToBF16(const Vector& x, Rounding& rounding) {
-  Vector y(x.size());
-  for (size_t i = 0; i < x.size(); ++i) {
-    if (x[i] == 0) continue;
-    const double step = std::ldexp(1.0, std::ilogb(x[i]) - 7);
-    y[i] = std::copysign(RoundStep(std::fabs(x[i]) / step, rounding) * step, x[i]);
-  }
-  return y;
-}
-
-// Rows [first, first + rows) of w times x.
-Vector MultiplyRows(const Matrix& w, size_t first, size_t rows, const Vector& x, Rounding* rounding) {
-  const bool in_bf16 = rounding != nullptr && rounding->halves_as_bf16 && w.half;
-  Vector input = x;
-  if (in_bf16) input = RoundToBF16(x, *rounding);
-  if (rounding != nullptr && w.quantized) input = RoundToA8(x, *rounding);
-  Vector y(rows);
-  for (size_t r = 0; r < rows; ++r) {
-    for (size_t c = 0; c < w.columns; ++c) {
-      const float value = w.values[(first + r) * w.columns + c];
-      y[r] += double{in_bf16 ? F32FromBF16(BF16FromF32(value)) : value} * input[c];
-    }
-  }
-  return y;
-}
-
-Vector Multiply(const Matrix& w, const Vector& x, Rounding* rounding) {
-  return MultiplyRows(w, 0, w.rows, x, rounding);
-}
 
 // The `used` experts of greatest logit, each with its part of the softmax over all logits.
 std::vector<std::pair<size_t, double>> ChooseExperts(const Vector& logits, size_t used, bool normalise) {
@@ -114,64 +33,47 @@ std::vector<std::pair<size_t, double>> ChooseExperts(const Vector& logits, size_
   return chosen;
 }
 
-Vector RmsNorm(const double* x, size_t n, const Matrix& weight, double eps) {
-  double squares = 0;
-  for (size_t i = 0; i < n; ++i) squares += x[i] * x[i];
-  const double inverse = 1.0 / std::sqrt(squares / static_cast<double>(n) + eps);
-  Vector y(n);
-  for (size_t i = 0; i < n; ++i) y[i] = x[i] * inverse * double{weight.values[i]};
-  return y;
-}
-
 class Model {
  public:
   Model(const Metadata& metadata, const WeightSource& source) : metadata_(metadata), source_(source) {}
 
   Status ReadConfig() {
     MOONLIT_ASSIGN_OR_RETURN(config_.arch, metadata_.GetString("general.architecture"));
+    family_ = FamilyOf(config_.arch, metadata_, source_);
     MOONLIT_ASSIGN_OR_RETURN(config_.layers, metadata_.GetUint(Key("block_count")));
     MOONLIT_ASSIGN_OR_RETURN(config_.d, metadata_.GetUint(Key("embedding_length")));
     MOONLIT_ASSIGN_OR_RETURN(config_.heads, metadata_.GetUint(Key("attention.head_count")));
+    MOONLIT_ASSIGN_OR_RETURN(config_.ffn, metadata_.GetUint(Key("feed_forward_length")));
     config_.kv_heads = Uint("attention.head_count_kv", config_.heads);
     config_.head_dim = Uint("attention.key_length", config_.d / config_.heads);
-    config_.rotated = Uint("rope.dimension_count", config_.head_dim);
-    config_.eps = Float("attention.layer_norm_rms_epsilon", 1e-5);
-    config_.rope_base = Float("rope.freq_base", 10000.0);
-    config_.rope_scale = 1.0 / Float("rope.scaling.factor", 1.0);
-    config_.rope_halves = config_.arch != "llama" && config_.arch != "granitemoe";
+    config_.eps = Float(family_.layer_norms ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0);
     config_.experts = Uint("expert_count", 0);
     config_.experts_used = Uint("expert_used_count", 0);
-    config_.normalise_weights = config_.arch != "qwen2moe" && config_.arch != "olmoe";
+    config_.clamp = Float("attention.clamp_kqv", 0);
+    config_.softcap = Float("attn_logit_softcapping", 0);
+    config_.logit_softcap = Float("final_logit_softcapping", 0);
     config_.embedding_scale = Float("embedding_scale", 1);
     config_.residual_scale = Float("residual_scale", 1);
-    config_.logit_divisor = Float("logit_scale", 1);
+    config_.logit_factor = Float("logit_scale", 1);
+    if (!family_.multiplies_logits) config_.logit_factor = 1 / config_.logit_factor;
     config_.attention_scale = Float("attention.scale", 1 / std::sqrt(static_cast<double>(config_.head_dim)));
-    return Status();
+    return ReadRotation();
   }
 
   Result<Vector> Run(const std::vector<int32_t>& tokens, Rounding* rounding, const Places& places) {
     rounding_ = rounding;
     places_ = places;
-    MOONLIT_ASSIGN_OR_RETURN(const Matrix* embedding, Get("token_embd.weight"));
-    std::vector<Vector> rows;
-    for (int32_t id : tokens) {
-      const float* row = embedding->values.data() + static_cast<size_t>(id) * config_.d;
-      rows.emplace_back(row, row + config_.d);
-      for (double& x : rows.back()) x *= config_.embedding_scale;
-    }
-    for (size_t layer = 0; layer < config_.layers; ++layer) {
-      MOONLIT_RETURN_IF_ERROR(AttentionBlock(layer, rows));
-      MOONLIT_RETURN_IF_ERROR(FeedForwardBlock(layer, rows));
-    }
-    MOONLIT_ASSIGN_OR_RETURN(const Matrix* norm, Get("output_norm.weight"));
-    const Matrix* head = embedding;
-    if (source_.Find("output.weight") != nullptr) {
-      MOONLIT_ASSIGN_OR_RETURN(head, Get("output.weight"));
-    }
+    MOONLIT_ASSIGN_OR_RETURN(std::vector<Vector> rows, Embed(tokens));
+    for (size_t layer = 0; layer < config_.layers; ++layer) MOONLIT_RETURN_IF_ERROR(Layer(layer, rows));
+    const bool tied = source_.Find("output.weight") == nullptr;
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* head, Get(tied ? "token_embd.weight" : "output.weight"));
     Vector logits;
     for (const Vector& x : rows) {
-      Vector y = Multiply(*head, RmsNorm(x.data(), config_.d, *norm, config_.eps), rounding_);
-      for (double& logit : y) logit /= config_.logit_divisor;
+      MOONLIT_ASSIGN_OR_RETURN(const Vector h, Norm("output_norm", x));
+      Vector y = MultiplyRows(*head, 0, head->rows, h, rounding_);
+      for (double& logit : y) logit *= config_.logit_factor;
+      MOONLIT_RETURN_IF_ERROR(AddBias("output.bias", 0, y));
+      if (config_.logit_softcap != 0) Cap(config_.logit_softcap, y);
       logits.insert(logits.end(), y.begin(), y.end());
     }
     return logits;
@@ -187,6 +89,7 @@ class Model {
     auto value = metadata_.GetFloat(Key(suffix));
     return value.ok() ? value.value() : otherwise;
   }
+  bool Has(const std::string& name) const { return source_.Find(name) != nullptr; }
   Result<const Matrix*> Get(const std::string& name) {
     auto it = cache_.find(name);
     if (it == cache_.end()) {
@@ -195,78 +98,140 @@ class Model {
     }
     return &it->second;
   }
-  // y = W x (+ b); the bias is optional.
-  Result<Vector> Linear(const std::string& stem, const Vector& x) {
+  // Null where the file has none.
+  Result<const float*> Values(const std::string& name) {
+    if (!Has(name)) return nullptr;
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* m, Get(name));
+    return m->values.data();
+  }
+  static std::string Block(size_t layer) { return "blk." + std::to_string(layer) + "."; }
+
+  // y += the bias from `first` on, where the file has one.
+  Status AddBias(const std::string& name, size_t first, Vector& y) {
+    MOONLIT_ASSIGN_OR_RETURN(const float* bias, Values(name));
+    for (size_t i = 0; bias != nullptr && i < y.size(); ++i) y[i] += double{bias[first + i]};
+    return Status();
+  }
+
+  // Rows [first, first + count) of W x + b; the bias is optional.
+  Result<Vector> LinearRows(const std::string& stem, size_t first, size_t count, const Vector& x) {
     MOONLIT_ASSIGN_OR_RETURN(const Matrix* w, Get(stem + ".weight"));
-    Vector y = Multiply(*w, x, rounding_);
-    if (source_.Find(stem + ".bias") != nullptr) {
-      MOONLIT_ASSIGN_OR_RETURN(const Matrix* b, Get(stem + ".bias"));
-      for (size_t i = 0; i < y.size(); ++i) y[i] += double{b->values[i]};
-    }
+    Vector y = MultiplyRows(*w, first, count, x, rounding_);
+    MOONLIT_RETURN_IF_ERROR(AddBias(stem + ".bias", first, y));
     return y;
   }
-
-  // Su et al. 2021, arXiv:2104.09864. Factors divide the frequencies (Llama 3's rope_freqs tensor).
-  void Rotate(double* head, size_t position, const Matrix* factors) const {
-    const size_t half = config_.rotated / 2;
-    for (size_t i = 0; i < half; ++i) {
-      double theta = std::pow(config_.rope_base, -2.0 * static_cast<double>(i) / static_cast<double>(config_.rotated));
-      if (factors != nullptr) theta /= double{factors->values[i]};
-      const double angle = static_cast<double>(position) * config_.rope_scale * theta;
-      double& a = config_.rope_halves ? head[i] : head[2 * i];
-      double& b = config_.rope_halves ? head[i + half] : head[2 * i + 1];
-      const double rotated_a = a * std::cos(angle) - b * std::sin(angle);
-      b = a * std::sin(angle) + b * std::cos(angle);
-      a = rotated_a;
-    }
+  Result<Vector> Linear(const std::string& stem, const Vector& x) {
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* w, Get(stem + ".weight"));
+    return LinearRows(stem, 0, w->rows, x);
   }
 
-  void RotateHeads(size_t position, const Matrix* factors, Vector& x) const {
-    for (size_t h = 0; h < x.size() / config_.head_dim; ++h) Rotate(x.data() + h * config_.head_dim, position, factors);
+  // x itself where the model has no such norm.
+  Result<Vector> Norm(const std::string& stem, const Vector& x) {
+    if (!Has(stem + ".weight") && !family_.bare_norms) return x;
+    MOONLIT_ASSIGN_OR_RETURN(const float* weight, Values(stem + ".weight"));
+    MOONLIT_ASSIGN_OR_RETURN(const float* bias, Values(stem + ".bias"));
+    return family_.layer_norms ? LayerNorm(x.data(), x.size(), weight, bias, config_.eps)
+                               : RmsNorm(x.data(), x.size(), weight, config_.eps);
   }
 
-  Status NormHeads(const std::string& norm_name, Vector& x) {
-    const Matrix* norm = nullptr;
-    if (source_.Find(norm_name) != nullptr) {
-      MOONLIT_ASSIGN_OR_RETURN(norm, Get(norm_name));
+  static void Cap(double cap, Vector& x) {
+    for (double& value : x) value = cap * std::tanh(value / cap);
+  }
+
+  Status ReadRotation() {
+    rotation_.pairs = family_.pairs;
+    rotation_.rotated = Uint("rope.dimension_count", config_.head_dim);
+    rotation_.base = Float("rope.freq_base", 10000.0);
+    rotation_.scale = 1.0 / Float("rope.scaling.factor", 1.0);
+    rotation_.magnitude = Float("rope.scaling.attn_factor", 1.0);
+    rotation_.factors = nullptr;
+    const size_t trained = Uint("rope.scaling.original_context_length", SIZE_MAX);
+    const bool longer = Uint("context_length", 0) > trained;
+    for (const char* name : {"rope_freqs.weight", longer ? "rope_factors_long.weight" : "rope_factors_short.weight"}) {
+      MOONLIT_ASSIGN_OR_RETURN(const float* factors, Values(name));
+      if (factors != nullptr) rotation_.factors = factors;
     }
-    // Of every head, or of all together.
-    const bool whole = norm != nullptr && norm->columns == x.size();
-    if (whole) x = RmsNorm(x.data(), x.size(), *norm, config_.eps);
+    return Status();
+  }
+
+  bool IsLocal(size_t layer) const { return family_.period != 0 && (layer + 1) % family_.period != 0; }
+
+  void RotateHeads(size_t layer, size_t position, Vector& x) const {
+    Rotation rotation = rotation_;
+    if (!IsLocal(layer)) rotation.pairs = family_.global_pairs;
     for (size_t h = 0; h < x.size() / config_.head_dim; ++h) {
-      double* head = x.data() + h * config_.head_dim;
-      if (norm != nullptr && !whole) {
-        const Vector y = RmsNorm(head, config_.head_dim, *norm, config_.eps);
-        std::copy(y.begin(), y.end(), head);
+      Rotate(rotation, static_cast<double>(position), x.data() + h * config_.head_dim);
+    }
+  }
+
+  Result<std::vector<Vector>> Embed(const std::vector<int32_t>& tokens) {
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* embedding, Get("token_embd.weight"));
+    MOONLIT_ASSIGN_OR_RETURN(const float* positions, Values("position_embd.weight"));
+    std::vector<Vector> rows;
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      const float* row = embedding->values.data() + static_cast<size_t>(tokens[t]) * config_.d;
+      Vector x(row, row + config_.d);
+      for (double& value : x) value *= config_.embedding_scale;
+      for (size_t i = 0; positions != nullptr && i < x.size(); ++i) x[i] += double{positions[t * config_.d + i]};
+      MOONLIT_ASSIGN_OR_RETURN(x, Has("token_embd_norm.weight") ? Norm("token_embd_norm", x) : x);
+      rows.push_back(std::move(x));
+    }
+    return rows;
+  }
+
+  // Of every head with one weight for all or one for each, or of all heads together.
+  Status NormHeads(const std::string& stem, Vector& x) {
+    MOONLIT_ASSIGN_OR_RETURN(const float* weight, Values(stem + ".weight"));
+    if (weight == nullptr) return Status();
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* norm, Get(stem + ".weight"));
+    const size_t n = norm->columns;
+    for (size_t h = 0; h < x.size() / n; ++h) {
+      const float* own = weight + (norm->rows > 1 ? h * n : 0);
+      const Vector y = family_.layer_norms ? LayerNorm(x.data() + h * n, n, own, nullptr, config_.eps)
+                                           : RmsNorm(x.data() + h * n, n, own, config_.eps);
+      std::copy(y.begin(), y.end(), x.begin() + static_cast<ptrdiff_t>(h * n));
+    }
+    return Status();
+  }
+
+  // Queries, keys and values of one token, normalised, not rotated.
+  Status Project(const std::string& blk, const Vector& x, Vector (&qkv)[3]) {
+    const size_t counts[] = {config_.heads * config_.head_dim, config_.kv_heads * config_.head_dim,
+                             config_.kv_heads * config_.head_dim};
+    const char* names[] = {"attn_q", "attn_k", "attn_v"};
+    const bool fused = Has(blk + "attn_qkv.weight");
+    for (size_t i = 0, first = 0; i < 3; first += counts[i++]) {
+      MOONLIT_ASSIGN_OR_RETURN(qkv[i],
+                               LinearRows(blk + (fused ? "attn_qkv" : names[i]), fused ? first : 0, counts[i], x));
+      for (double& value : qkv[i]) {
+        if (config_.clamp != 0) value = std::clamp(value, -config_.clamp, config_.clamp);
       }
     }
-    return Status();
+    MOONLIT_RETURN_IF_ERROR(NormHeads(blk + "attn_q_norm", qkv[0]));
+    return NormHeads(blk + "attn_k_norm", qkv[1]);
   }
 
-  Status AttentionBlock(size_t layer, std::vector<Vector>& rows) {
-    const std::string blk = "blk." + std::to_string(layer) + ".";
-    MOONLIT_ASSIGN_OR_RETURN(const Matrix* norm, Get(blk + "attn_norm.weight"));
-    const Matrix* factors = nullptr;
-    if (source_.Find("rope_freqs.weight") != nullptr) {
-      MOONLIT_ASSIGN_OR_RETURN(factors, Get("rope_freqs.weight"));
+  // What attention adds to each row.
+  Result<std::vector<Vector>> AttentionBlock(size_t layer, const std::vector<Vector>& inputs) {
+    const std::string blk = Block(layer);
+    std::vector<Vector> keys, values, added;
+    for (size_t t = 0; t < inputs.size(); ++t) {
+      Vector qkv[3];
+      MOONLIT_RETURN_IF_ERROR(Project(blk, inputs[t], qkv));
+      RotateHeads(layer, places_ ? static_cast<size_t>(places_(t, t)) : t, qkv[0]);
+      if (!places_) RotateHeads(layer, t, qkv[1]);
+      keys.push_back(std::move(qkv[1]));
+      values.push_back(std::move(qkv[2]));
+      const Vector attended = AttendVisible(layer, t, qkv[0], keys, values);
+      MOONLIT_ASSIGN_OR_RETURN(const Vector normed, OptionalNorm(blk + "attn_sub_norm", attended));
+      MOONLIT_ASSIGN_OR_RETURN(const Vector y, Linear(blk + "attn_output", normed));
+      MOONLIT_ASSIGN_OR_RETURN(added.emplace_back(), OptionalNorm(blk + family_.added_norm, y));
     }
-    std::vector<Vector> keys, values;
-    for (size_t t = 0; t < rows.size(); ++t) {
-      const Vector x = RmsNorm(rows[t].data(), config_.d, *norm, config_.eps);
-      MOONLIT_ASSIGN_OR_RETURN(Vector q, Linear(blk + "attn_q", x));
-      MOONLIT_ASSIGN_OR_RETURN(Vector k, Linear(blk + "attn_k", x));
-      MOONLIT_ASSIGN_OR_RETURN(Vector v, Linear(blk + "attn_v", x));
-      MOONLIT_RETURN_IF_ERROR(NormHeads(blk + "attn_q_norm.weight", q));
-      MOONLIT_RETURN_IF_ERROR(NormHeads(blk + "attn_k_norm.weight", k));
-      RotateHeads(places_ ? static_cast<size_t>(places_(t, t)) : t, factors, q);
-      if (!places_) RotateHeads(t, factors, k);
-      keys.push_back(std::move(k));
-      values.push_back(std::move(v));
-      const Vector attended = places_ ? AttendPlaced(t, q, factors, keys, values) : Attend(q, keys, values);
-      MOONLIT_ASSIGN_OR_RETURN(const Vector y, Linear(blk + "attn_output", attended));
-      Add(y, config_.residual_scale, rows[t]);
-    }
-    return Status();
+    return added;
+  }
+
+  Result<Vector> OptionalNorm(const std::string& stem, const Vector& x) {
+    return Has(stem + ".weight") ? Norm(stem, x) : x;
   }
 
   static void Add(const Vector& y, double factor, Vector& x) {
@@ -274,14 +239,16 @@ class Model {
   }
 
   // Over the keys that token t sees, each rotated to where it stands then.
-  Vector AttendPlaced(size_t t, const Vector& q, const Matrix* factors, const std::vector<Vector>& keys,
-                      const std::vector<Vector>& values) const {
+  Vector AttendVisible(size_t layer, size_t t, const Vector& q, const std::vector<Vector>& keys,
+                       const std::vector<Vector>& values) const {
+    const size_t window = IsLocal(layer) || family_.period == 0 ? family_.window : 0;
     std::vector<Vector> seen_keys, seen_values;
     for (size_t j = 0; j <= t; ++j) {
-      const int64_t position = places_(t, j);
+      if (window != 0 && t - j >= window) continue;
+      const int64_t position = places_ ? places_(t, j) : 0;
       if (position < 0) continue;
       seen_keys.push_back(keys[j]);
-      RotateHeads(static_cast<size_t>(position), factors, seen_keys.back());
+      if (places_) RotateHeads(layer, static_cast<size_t>(position), seen_keys.back());
       seen_values.push_back(values[j]);
     }
     return Attend(q, seen_keys, seen_values);
@@ -299,6 +266,7 @@ class Model {
         double dot = 0;
         for (size_t i = 0; i < dim; ++i) dot += q[h * dim + i] * keys[j][kv * dim + i];
         p[j] = dot * config_.attention_scale;
+        if (config_.softcap != 0) p[j] = config_.softcap * std::tanh(p[j] / config_.softcap);
         largest = std::max(largest, p[j]);
       }
       for (double& value : p) sum += value = std::exp(value - largest);
@@ -309,24 +277,31 @@ class Model {
     return out;
   }
 
-  // SwiGLU (Shazeer 2020, arXiv:2002.05202): down(silu(gate x) * up x). `suffix` and `expert` select one of several networks.
+  // down(f(up x)), or down(f(gate x) * up x) where there is a gate: a tensor, or the first half of up. `suffix` and `expert` select one
+  // of several networks.
   Result<Vector> FeedForward(const std::string& blk, const char* suffix, size_t expert, size_t experts,
                              const Vector& x) {
-    MOONLIT_ASSIGN_OR_RETURN(const Matrix* gate, Get(blk + "ffn_gate" + suffix + ".weight"));
-    MOONLIT_ASSIGN_OR_RETURN(const Matrix* up, Get(blk + "ffn_up" + suffix + ".weight"));
+    const std::string up_name = blk + "ffn_up" + suffix, gate_name = blk + "ffn_gate" + suffix;
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* up, Get(up_name + ".weight"));
     MOONLIT_ASSIGN_OR_RETURN(const Matrix* down, Get(blk + "ffn_down" + suffix + ".weight"));
-    const size_t width = gate->rows / experts, outputs = down->rows / experts;
-    Vector g = MultiplyRows(*gate, expert * width, width, x, rounding_);
-    const Vector u = MultiplyRows(*up, expert * width, width, x, rounding_);
-    for (size_t i = 0; i < g.size(); ++i) g[i] = g[i] / (1.0 + std::exp(-g[i])) * u[i];
-    return MultiplyRows(*down, expert * outputs, outputs, g, rounding_);
+    const bool gated = Has(gate_name + ".weight"), halves = !gated && up->rows == 2 * config_.ffn;
+    const size_t width = up->rows / experts / (halves ? 2 : 1), outputs = down->rows / experts;
+    Vector h;
+    MOONLIT_ASSIGN_OR_RETURN(h, LinearRows(gated ? gate_name : up_name, expert * width, width, x));
+    for (double& value : h) value = Apply(family_.curve, value);
+    if (gated || halves) {
+      MOONLIT_ASSIGN_OR_RETURN(const Vector u, LinearRows(up_name, halves ? width : expert * width, width, x));
+      for (size_t i = 0; i < h.size(); ++i) h[i] *= u[i];
+    }
+    MOONLIT_ASSIGN_OR_RETURN(h, OptionalNorm(blk + "ffn_sub_norm", h));
+    return LinearRows(blk + "ffn_down" + suffix, expert * outputs, outputs, h);
   }
 
   // Mixture of experts (Shazeer et al. 2017, arXiv:1701.06538), with the expert that every token uses where there is one.
   Result<Vector> Mixture(const std::string& blk, const Vector& x) {
     MOONLIT_ASSIGN_OR_RETURN(const Vector logits, Linear(blk + "ffn_gate_inp", x));
     Vector sum(config_.d);
-    for (const auto& [expert, weight] : ChooseExperts(logits, config_.experts_used, config_.normalise_weights)) {
+    for (const auto& [expert, weight] : ChooseExperts(logits, config_.experts_used, family_.normalise_experts)) {
       MOONLIT_ASSIGN_OR_RETURN(const Vector y, FeedForward(blk, "_exps", expert, config_.experts, x));
       Add(y, weight, sum);
     }
@@ -338,13 +313,25 @@ class Model {
     return sum;
   }
 
-  Status FeedForwardBlock(size_t layer, std::vector<Vector>& rows) {
-    const std::string blk = "blk." + std::to_string(layer) + ".";
-    MOONLIT_ASSIGN_OR_RETURN(const Matrix* norm, Get(blk + "ffn_norm.weight"));
-    for (Vector& row : rows) {
-      const Vector x = RmsNorm(row.data(), config_.d, *norm, config_.eps);
+  Status Layer(size_t layer, std::vector<Vector>& rows) {
+    const std::string blk = Block(layer);
+    std::vector<Vector> inputs;
+    for (const Vector& row : rows) {
+      MOONLIT_ASSIGN_OR_RETURN(inputs.emplace_back(), Norm(blk + family_.attention_norm, row));
+    }
+    MOONLIT_ASSIGN_OR_RETURN(const std::vector<Vector> added, AttentionBlock(layer, inputs));
+    for (size_t t = 0; t < rows.size(); ++t) {
+      const Vector before = rows[t];
+      Add(added[t], config_.residual_scale, rows[t]);
+      const std::string norm = blk + family_.network_norm;
+      const bool own_norm = Has(norm + ".weight") || family_.bare_norms;
+      Vector x = family_.parallel && !own_norm ? inputs[t] : family_.parallel ? before : rows[t];
+      if (own_norm) {
+        MOONLIT_ASSIGN_OR_RETURN(x, Norm(norm, x));
+      }
       MOONLIT_ASSIGN_OR_RETURN(const Vector y, config_.experts == 0 ? FeedForward(blk, "", 0, 1, x) : Mixture(blk, x));
-      Add(y, config_.residual_scale, row);
+      MOONLIT_ASSIGN_OR_RETURN(const Vector normed, OptionalNorm(blk + "post_ffw_norm", y));
+      Add(normed, config_.residual_scale, rows[t]);
     }
     return Status();
   }
@@ -352,6 +339,8 @@ class Model {
   const Metadata& metadata_;
   const WeightSource& source_;
   Config config_{};
+  Family family_;
+  Rotation rotation_{};
   Rounding* rounding_ = nullptr;
   Places places_;
   std::map<std::string, Matrix> cache_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One plain scalar forward pass of the Llama family (llama, mistral, mixtral, qwen2, qwen3, their mixtures, olmoe, granitemoe): the judge of the fast path. Written to be
+// One plain scalar forward pass of every family that models/ has: the judge of the fast path. Written to be
 // read beside the papers, in double precision, one token at a time, with no knowledge of graphs, packing or kernels. It shares
 // with the runtime only the file readers and the scalar block decoders.
 #pragma once

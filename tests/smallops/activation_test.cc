@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -71,6 +72,35 @@ TEST_P(ActivationTest, Gelu) {
   }
 }
 
+// The quotient, the exponential and the three roundings that make a tanh of it, in units of the cap.
+TEST_P(ActivationTest, SoftCap) {
+  const auto x = Inputs();
+  std::vector<float> out(x.size());
+  for (float cap : {0.5f, 6.0f, 30.0f}) {
+    table().softcap(x.data(), cap, out.data(), x.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+      ASSERT_NEAR(out[i], ReferenceSoftCap(double{x[i]}, double{cap}), kRelative * double{cap}) << x[i];
+    }
+  }
+  const float ends[] = {kInf, -kInf, kNan};
+  table().softcap(ends, 6.0f, out.data(), 3);
+  EXPECT_EQ(out[0], 6.0f);
+  EXPECT_EQ(out[1], -6.0f);
+  EXPECT_TRUE(std::isnan(out[2]));
+}
+
+TEST_P(ActivationTest, ClampKeepsWhatIsInside) {
+  const auto x = RandomFloats(1003, 1, 5.0f);
+  std::vector<float> out(x.size());
+  table().clamp(x.data(), 1.5f, out.data(), x.size());
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(out[i], std::min(std::max(x[i], -1.5f), 1.5f));
+  const float ends[] = {kInf, -kInf, kNan};
+  table().clamp(ends, 1.5f, out.data(), 3);
+  EXPECT_EQ(out[0], 1.5f);
+  EXPECT_EQ(out[1], -1.5f);
+  EXPECT_TRUE(std::isnan(out[2]));
+}
+
 TEST_P(ActivationTest, ReluSquaredAndArithmeticAreExact) {
   const auto x = RandomFloats(1003, 1, 50.0f), y = RandomFloats(1003, 2, 50.0f);
   std::vector<float> out(x.size());
@@ -94,8 +124,10 @@ TEST_P(ActivationTest, GatedFormsAreTheActivationTimesUp) {
   const auto gate = RandomFloats(517, 3, 8.0f), up = RandomFloats(517, 4, 8.0f);
   using Plain = void (*)(const float*, float*, size_t);
   using Gated = void (*)(const float*, const float*, float*, size_t);
-  const std::pair<Plain, Gated> forms[] = {
-      {table().silu, table().swiglu}, {table().gelu, table().geglu}, {table().gelu_tanh, table().geglu_tanh}};
+  const std::pair<Plain, Gated> forms[] = {{table().silu, table().swiglu},
+                                           {table().gelu, table().geglu},
+                                           {table().gelu_tanh, table().geglu_tanh},
+                                           {table().relu_squared, table().reglu_squared}};
   for (const auto& [plain, gated] : forms) {
     std::vector<float> activated(gate.size()), out(gate.size());
     plain(gate.data(), activated.data(), gate.size());

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Add and Gate where no product takes them as an epilogue; Scale, SigmoidGate.
+// Ops on single elements of rows: Add, Gate and Activation where no product takes them as an epilogue; Scale, Clamp, Columns,
+// SigmoidGate.
+#include <algorithm>
+
+#include "runtime/exec/ops/activate.h"
 #include "runtime/exec/stage.h"
 
 namespace moonlit {
@@ -9,37 +13,52 @@ class ElementwiseStage : public ExecStage {
  public:
   ElementwiseStage(const Bindings& b, const FusedStage& stage)
       : b_(b),
-        tail_(stage.tail),
-        kind_(stage.kind),
+        stage_(stage),
         factor_(stage.factor),
         width_(b.graph->values()[stage.output].width),
         left_(b.values[stage.input]),
         right_(stage.input_b == kNoValue ? FloatRows{} : b.values[stage.input_b]),
-        out_(b.values[stage.output]) {}
+        out_(b.values[stage.output]) {
+    if (stage.factor_weight != kNoWeight) factor_ *= b.weights->vector(stage.factor_weight)[0];
+  }
 
   size_t Begin() override {
-    rows_ = b_.step->range(tail_);
+    rows_ = b_.step->range(stage_.tail);
     return rows_.count();
   }
 
   void Run(size_t task, size_t) override {
     const size_t row = rows_.first + task;
-    if (kind_ == StageKind::kScale) return b_.activations->scale(left_.row(row), factor_, out_.row(row), width_);
-    if (kind_ == StageKind::kSigmoidGate) {
-      float factor;
-      b_.activations->sigmoid(left_.row(row), &factor, 1);
-      return b_.activations->scale(right_.row(row), factor, out_.row(row), width_);
+    const float* left = left_.row(row);
+    float* out = out_.row(row);
+    const ActivationTable& table = *b_.activations;
+    switch (stage_.kind) {
+      case StageKind::kScale:
+        return table.scale(left, factor_, out, width_);
+      case StageKind::kClamp:
+        return table.clamp(left, factor_, out, width_);
+      case StageKind::kColumns:
+        std::copy_n(left + stage_.first_column, width_, out);
+        return;
+      case StageKind::kSigmoidGate: {
+        float factor;
+        table.sigmoid(left, &factor, 1);
+        return table.scale(right_.row(row), factor, out, width_);
+      }
+      case StageKind::kActivation:
+        return Activate(table, stage_.gate, left, out, width_);
+      case StageKind::kGate:
+        return ActivateGate(table, stage_.gate, left, right_.row(row), out, width_);
+      default:
+        return table.add(left, right_.row(row), out, width_);
     }
-    const auto function = kind_ == StageKind::kAdd ? b_.activations->add : b_.activations->swiglu;
-    function(left_.row(row), right_.row(row), out_.row(row), width_);
   }
 
-  std::string Describe() const override { return StageKindName(kind_); }
+  std::string Describe() const override { return StageKindName(stage_.kind); }
 
  private:
   const Bindings& b_;
-  bool tail_;
-  StageKind kind_;
+  FusedStage stage_;
   float factor_;
   size_t width_;
   FloatRows left_, right_, out_;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/exec/ops/activate.h"
 #include "runtime/exec/ops/expert_groups.h"
 #include "runtime/exec/stage.h"
 #include "runtime/exec/tiling.h"
@@ -137,6 +138,7 @@ class GatedExpertsStage : public ExpertsStage {
         up_(b.weights->matrix(stage.parts[1].weight)),
         gate_bias_(b.weights->vector(stage.parts[0].bias)),
         up_bias_(b.weights->vector(stage.parts[1].bias)),
+        activation_(stage.gate),
         unit_(GatedUnitOutputs(gate_, up_, place_.hidden.wants_a8)) {}
 
   size_t Begin() override {
@@ -165,7 +167,7 @@ class GatedExpertsStage : public ExpertsStage {
     const ProductInput& out = place_.hidden;
     for (size_t r = 0; r < block.count; ++r) {
       float* row = out.wants_a8 ? gate + r * stride : out.floats.row(block.first_slot + r) + first;
-      b_.activations->swiglu(gate + r * stride, up + r * stride, row, end - first);
+      ActivateGate(*b_.activations, activation_, gate + r * stride, up + r * stride, row, end - first);
     }
     if (!out.wants_a8) return;
     const A8View a8 = groups_.A8Rows(out.a8_memory, block.expert, out.width);
@@ -202,6 +204,7 @@ class GatedExpertsStage : public ExpertsStage {
   const ProductInput& input_;
   const PackedMatrix &gate_, &up_;
   const float *gate_bias_, *up_bias_;
+  ActivationKind activation_;
   size_t unit_;
   size_t units_ = 1, runs_ = 1;
 };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// out = silu(x gate^T) * (x up^T), tile by tile: both products of a run of outputs go to the thread's scratch, and what leaves is
-// their gated product, as A8 where the next product reads that and a task owns whole groups of 32.
+// out = f(x gate^T) * (x up^T), tile by tile: both products of a run of outputs go to the thread's scratch, and what leaves is
+// their gated product, or f of the one product that there is, as A8 where the next product reads that and a task owns whole groups of 32.
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/exec/ops/activate.h"
 #include "runtime/exec/stage.h"
 #include "runtime/exec/tiling.h"
 
@@ -18,7 +19,11 @@ class GatedProductsStage : public ExecStage {
         exact_(b.options->exact),
         input_(b.inputs[stage.input]),
         gate_(b.weights->matrix(stage.parts[0].weight)),
-        up_(b.weights->matrix(stage.parts[1].weight)),
+        up_(b.weights->matrix(stage.parts.back().weight)),
+        gate_bias_(b.weights->vector(stage.parts[0].bias)),
+        up_bias_(b.weights->vector(stage.parts.back().bias)),
+        gated_(stage.parts.size() > 1),
+        activation_(stage.gate),
         out_(b.inputs[stage.output]),
         out_floats_(b.values[stage.output]),
         a8_(out_floats_.data == nullptr),
@@ -27,15 +32,16 @@ class GatedProductsStage : public ExecStage {
   size_t Begin() override {
     const bool floats = !ReadsA8(gate_, exact_) || !ReadsA8(up_, exact_);
     rows_ = b_.step->range(tail_);
-    tiling_ = ChooseTiling({.rows = rows_.count(),
-                            .bytes_per_row = floats ? gate_.k * sizeof(float) : gate_.k,
-                            .k = gate_.k,
-                            .unit_outputs = unit_,
-                            .unit_bytes = unit_ / gate_.n_tile * gate_.tile_bytes + unit_ / up_.n_tile * up_.tile_bytes,
-                            .units = CeilDiv(gate_.n, unit_),
-                            .threads = b_.threads,
-                            .max_task_floats = kGateScratchFloats,
-                            .row_unit = gate_.row_unit()});
+    tiling_ = ChooseTiling(
+        {.rows = rows_.count(),
+         .bytes_per_row = floats ? gate_.k * sizeof(float) : gate_.k,
+         .k = gate_.k,
+         .unit_outputs = unit_,
+         .unit_bytes = unit_ / gate_.n_tile * gate_.tile_bytes + (gated_ ? unit_ / up_.n_tile * up_.tile_bytes : 0),
+         .units = CeilDiv(gate_.n, unit_),
+         .threads = b_.threads,
+         .max_task_floats = kGateScratchFloats,
+         .row_unit = gate_.row_unit()});
     return tiling_.tasks();
   }
 
@@ -47,24 +53,27 @@ class GatedProductsStage : public ExecStage {
     const size_t stride = tiling_.units_per_task * unit_;
     float* gate = b_.scratch.floats(thread);
     float* up = gate + kGateScratchFloats;
-    Multiply(gate_, first_row, rows, first, end, gate, stride, thread);
-    Multiply(up_, first_row, rows, first, end, up, stride, thread);
+    Multiply(gate_, gate_bias_, first_row, rows, first, end, gate, stride, thread);
+    if (gated_) Multiply(up_, up_bias_, first_row, rows, first, end, up, stride, thread);
     for (size_t r = 0; r < rows; ++r) {
       float* out = a8_ ? gate + r * stride : out_floats_.row(first_row + r) + first;
-      b_.activations->swiglu(gate + r * stride, up + r * stride, out, end - first);
+      if (gated_) {
+        ActivateGate(*b_.activations, activation_, gate + r * stride, up + r * stride, out, end - first);
+      } else {
+        Activate(*b_.activations, activation_, gate + r * stride, out, end - first);
+      }
     }
     if (a8_) b_.products->quantize_a8(gate, stride, rows, end - first, A8From(out_.a8, first_row, first / kA8Group));
   }
 
   std::string Describe() const override {
-    std::string text = a8_ ? "gated_products a8" : "gated_products f32";
-    for (const PackedMatrix* m : {&gate_, &up_}) text += m->Describe(exact_);
-    return text;
+    std::string text = std::string(gated_ ? "gated_products" : "activated_product") + (a8_ ? " a8" : " f32");
+    return text + gate_.Describe(exact_) + (gated_ ? up_.Describe(exact_) : "");
   }
 
  private:
-  void Multiply(const PackedMatrix& m, size_t first_row, size_t rows, size_t first, size_t end, float* out,
-                size_t stride, size_t thread) const {
+  void Multiply(const PackedMatrix& m, const float* bias, size_t first_row, size_t rows, size_t first, size_t end,
+                float* out, size_t stride, size_t thread) const {
     ProductArgs args{};
     args.k = m.k;
     args.n = m.n;
@@ -81,6 +90,7 @@ class GatedProductsStage : public ExecStage {
     args.out = out;
     args.out_stride = stride;
     args.out_first = first;
+    args.bias = bias;
     m.Multiply(args, exact_, thread);
   }
 
@@ -89,7 +99,11 @@ class GatedProductsStage : public ExecStage {
   bool exact_;
   const ProductInput& input_;
   const PackedMatrix& gate_;
-  const PackedMatrix& up_;
+  const PackedMatrix& up_;  // gate_ where there is no second product
+  const float* gate_bias_;
+  const float* up_bias_;
+  bool gated_;
+  ActivationKind activation_;
   const ProductInput& out_;
   FloatRows out_floats_;
   bool a8_;

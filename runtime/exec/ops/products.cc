@@ -19,7 +19,9 @@ struct BoundPart {
 
 class ProductRunner {
  public:
-  ProductRunner(const Bindings& b, const ProductInput& input) : b_(b), exact_(b.options->exact), input_(input) {}
+  // softcap: see Graph::Logits.
+  ProductRunner(const Bindings& b, const ProductInput& input, float softcap = 0)
+      : b_(b), exact_(b.options->exact), input_(input), softcap_(softcap) {}
 
   void Add(BoundPart part) { parts_.push_back(part); }
 
@@ -50,6 +52,7 @@ class ProductRunner {
     args.tile_begin = tile;
     args.tile_end = std::min(part.matrix->tiles, tile + part.tiling.units_per_task);
     part.matrix->Multiply(args, exact_, thread);
+    if (softcap_ != 0) CapLogits(part, args);
   }
 
   std::string Describe() const {
@@ -59,6 +62,15 @@ class ProductRunner {
   }
 
  private:
+  void CapLogits(const BoundPart& part, const ProductArgs& args) const {
+    const size_t first = args.tile_begin * part.matrix->n_tile;
+    const size_t end = std::min(args.n, args.tile_end * part.matrix->n_tile);
+    for (size_t r = 0; r < args.rows; ++r) {
+      float* logits = args.out + r * args.out_stride + first;
+      b_.activations->softcap(logits, softcap_, logits, end - first);
+    }
+  }
+
   Tiling Choose(const BoundPart& part, size_t rows) const {
     const PackedMatrix& m = *part.matrix;
     return ChooseTiling({.rows = rows,
@@ -97,6 +109,7 @@ class ProductRunner {
   const Bindings& b_;
   bool exact_;
   const ProductInput& input_;
+  float softcap_;
   std::vector<BoundPart> parts_;
   RowRange range_{};
   size_t rows_per_block_ = 0, runs_ = 0;
@@ -123,8 +136,9 @@ class ProductsStage : public ExecStage {
 
 class HeadProductStage : public ExecStage {
  public:
-  HeadProductStage(const Bindings& b, const FusedStage& stage) : b_(b), runner_(b, b.head_input) {
-    runner_.Add({&b.weights->matrix(stage.parts[0].weight), nullptr, FloatRows{}, b.logits});
+  HeadProductStage(const Bindings& b, const FusedStage& stage) : b_(b), runner_(b, b.head_input, stage.factor) {
+    const ProductPart& head = stage.parts[0];
+    runner_.Add({&b.weights->matrix(head.weight), b.weights->vector(head.bias), FloatRows{}, b.logits});
   }
   size_t Begin() override { return runner_.Begin({0, b_.step->head_rows}); }
   void Run(size_t task, size_t thread) override { runner_.Run(task, thread); }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/reference/family.h"
+
+#include <set>
+
+namespace moonlit::reference {
+namespace {
+
+using Names = std::set<std::string>;
+
+const Names kNeighbours = {"llama",    "granite", "granitemoe", "smollm3", "arcee",
+                           "ernie4_5", "olmo",    "command-r",  "cohere2", "glm4"};
+const Names kUnrotated = {"gpt2", "starcoder"};
+const Names kLayerNorms = {"olmo",       "stablelm", "phi2",      "gpt2",    "gptneox", "starcoder",
+                           "starcoder2", "nemotron", "command-r", "cohere2", "falcon"};
+const Names kGelu = {"gptneox", "falcon"};
+const Names kGeluTanh = {"phi2", "gpt2", "starcoder", "starcoder2"};
+const Names kReluSquared = {"arcee", "nemotron", "bitnet-b1.58"};
+const Names kParallel = {"phi2", "falcon", "command-r", "cohere2"};
+
+}  // namespace
+
+Family FamilyOf(const std::string& name, const Metadata& metadata, const WeightSource& source) {
+  const auto number = [&](const char* suffix) {
+    const auto value = metadata.GetUint(name + "." + suffix);
+    return value.ok() ? static_cast<size_t>(value.value()) : 0;
+  };
+  Family f;
+  f.layer_norms = kLayerNorms.contains(name);
+  f.bare_norms = name == "olmo";
+  if (kNeighbours.contains(name)) f.pairs = Rotation::kNeighbours;
+  if (kUnrotated.contains(name)) f.pairs = Rotation::kNone;
+  if (kGelu.contains(name)) f.curve = Curve::kGelu;
+  if (kGeluTanh.contains(name)) f.curve = Curve::kGeluTanh;
+  if (kReluSquared.contains(name)) f.curve = Curve::kReluSquared;
+  f.parallel = kParallel.contains(name);
+  if (name == "gptneox") f.parallel = metadata.GetBool("gptneox.use_parallel_residual").value();
+  if (name == "stablelm") f.parallel = source.Find("blk.0.ffn_norm.weight") == nullptr;
+  f.normalise_experts = name != "qwen2moe" && name != "olmoe";
+  f.multiplies_logits = name == "command-r" || name == "cohere2";
+  if (name == "seed_oss") {
+    f.network_norm = "post_attention_norm";
+    f.added_norm = "-";
+  }
+  if (source.Find("blk.0.attn_norm_2.weight") != nullptr) {
+    f.attention_norm = "attn_norm_2";
+    f.network_norm = "attn_norm";
+  }
+  f.global_pairs = f.pairs;
+  f.window = number("attention.sliding_window");
+  if (name == "smollm3" || name == "cohere2" || (f.window != 0 && name != "phi3")) f.period = 4;
+  if (f.period != 0 && name != "olmo2") f.global_pairs = Rotation::kNone;
+  return f;
+}
+
+}  // namespace moonlit::reference
