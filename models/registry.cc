@@ -16,6 +16,7 @@ namespace moonlit {
   entry(kErnie45) \
   entry(kExaone4) \
   entry(kFalcon) \
+  entry(kGemma) entry(kGemma2) entry(kGemma3) \
   entry(kGlm4) \
   entry(kGpt2) \
   entry(kGptNeoX) \

@@ -129,6 +129,68 @@ TEST(GraphTest, KeepsTheFloatsOfANormWithOtherReaders) {
   EXPECT_THAT(Fuse(g).Dump(g), HasSubstr("norm %0 norm norm -> %1\nactivate %1 -> %1\nproducts %1 [w + %1 -> %3]\n"));
 }
 
+// Blocks in parallel behind one norm, a plain network, Q, K and V in one tensor.
+TEST(GraphTest, FusesBlocksInParallel) {
+  Graph g;
+  ValueId x = g.Embed(g.Weight("embd", {10, 8}));
+  const ValueId h = g.Norm(x, {.kind = NormKind::kLayer, .eps = 1e-5f, .weight = g.Weight("norm", {8})});
+  const Shape qkv{16, 8};
+  const ValueId q = g.Linear(h, g.Rows("qkv", qkv, 0, 8), g.Rows("qkv_bias", {16}, 0, 8));
+  const WeightId k_rows = g.Rows("qkv", qkv, 8, 4), k_bias = g.Rows("qkv_bias", {16}, 8, 4);
+  const ValueId k = g.Linear(h, k_rows, k_bias);
+  const ValueId v = g.Linear(h, g.Rows("qkv", qkv, 12, 4), g.Rows("qkv_bias", {16}, 12, 4));
+  x = g.Add(x, g.Linear(g.Attention(q, k, v, Spec()), g.Weight("o", {8, 8})));
+  const ValueId hidden = g.Linear(h, g.Weight("up", {12, 8}), g.Weight("up_bias", {12}));
+  x = g.Add(x, g.Linear(g.Activation(hidden, ActivationKind::kGelu), g.Weight("down", {8, 12})));
+  g.Logits(x, g.Weight("head", {10, 8}), g.Weight("head_bias", {10}), 30);
+  ASSERT_TRUE(g.Finish().ok()) << g.Finish().ToString();
+  EXPECT_EQ(g.weights()[k_rows].tensor, "qkv");
+  EXPECT_EQ(g.weights()[k_rows].first_row, 8u);
+  EXPECT_EQ(g.weights()[k_rows].shape.ToString(), "[4, 8]");
+  EXPECT_EQ(g.weights()[k_bias].tensor_shape.ToString(), "[16]");
+  EXPECT_EQ(Fuse(g).Dump(g),
+            "embed [embd -> %0]\n"
+            "activate %0 norm norm -> %1\n"
+            "products %1 [qkv[0:8] + qkv_bias[0:8] -> %2] [qkv[8:12] + qkv_bias[8:12] -> %3] "
+            "[qkv[12:16] + qkv_bias[12:16] -> %4]\n"
+            "qkv_post %2 %3 %4\n"
+            "attention %2 %3 %4 -> %5\n"
+            "activate %5 -> %5\n"
+            "products %5 [o + %0 -> %7 in %0]\n"
+            "gated_products %1 [up + up_bias] -> %9\n"
+            "activate %9 -> %9\n"
+            "products %9 [down + %7 -> %11 in %0]\n"
+            "head %11 [head + head_bias]\n");
+}
+
+// A norm inside the network, one of its result without weights, and what can't be fused.
+TEST(GraphTest, NormsOfResultsAndElementwiseOpsStayStages) {
+  Graph g;
+  const ValueId x = g.Embed(g.Weight("embd", {10, 8}));
+  const ValueId hidden =
+      g.Gate(g.Linear(x, g.Weight("gate", {12, 8})), g.Linear(x, g.Weight("up", {12, 8})), ActivationKind::kSilu);
+  const ValueId y = g.Linear(g.RmsNorm(hidden, g.Weight("inside", {12}), 1e-5f), g.Weight("down", {8, 12}));
+  ValueId z = g.Add(x, g.Norm(y, {.eps = 1e-5f, .heads = 2}));
+  z = g.Scale(g.Clamp(z, 2), g.Weight("factor", {1}), 3);
+  z = g.Columns(g.AddPositions(z, g.Table("positions", {5, 8}), g.Weight("bias", {8})), 4, 4);
+  g.Logits(g.Activation(z, ActivationKind::kReluSquared), g.Weight("head", {10, 4}));
+  ASSERT_TRUE(g.Finish().ok()) << g.Finish().ToString();
+  EXPECT_EQ(Fuse(g).Dump(g),
+            "embed [embd -> %0]\n"
+            "activate %0 -> %0\n"
+            "gated_products %0 [gate] [up] -> %3\n"
+            "activate %3 norm inside -> %4\n"
+            "products %4 [down -> %5]\n"
+            "norm %5 norm (no weight) -> %6\n"
+            "add %0 %6 -> %7\n"
+            "clamp %7 -> %8\n"
+            "scale %8 -> %9\n"
+            "add_positions %9 [positions + bias] -> %10\n"
+            "columns %10 -> %11\n"
+            "activation %11 -> %12\n"
+            "head %12 [head]\n");
+}
+
 struct BadGraph {
   const char* reason;
   void (*build)(Graph& g, ValueId x);
@@ -179,6 +241,20 @@ TEST(GraphTest, FaultsNameNodeLayerAndWeight) {
        [](Graph& g, ValueId x) {
          g.Linear(x, g.Weight("embd", {8, 8}));
        }},
+      {"weight t: rows 6 to 10 of [9, 8] are wanted",
+       [](Graph& g, ValueId x) {
+         g.Linear(x, g.Rows("t", {9, 8}, 6, 4));
+       }},
+      {"norm (layer 3): 8 values in 3 equal parts", [](Graph& g, ValueId x) { g.Norm(x, {.eps = 1e-5f, .heads = 3}); }},
+      {"norm (layer 3): weight n: expected a table of 8 or 4 values, it has [2]",
+       [](Graph& g, ValueId x) { g.Norm(x, {.eps = 1e-5f, .heads = 2, .weight = g.Weight("n", {2})}); }},
+      {"add_positions (layer 3): weight t: expected a table of positions of 8 values, it has [5, 7]",
+       [](Graph& g, ValueId x) {
+         g.AddPositions(x, g.Table("t", {5, 7}));
+       }},
+      {"columns (layer 3): columns 6 to 10 of 8 are wanted", [](Graph& g, ValueId x) { g.Columns(x, 6, 4); }},
+      {"scale (layer 3): weight f: expected [1], it has [2]",
+       [](Graph& g, ValueId x) { g.Scale(x, g.Weight("f", {2}), 1); }},
       {"values or weights that do not exist", [](Graph& g, ValueId x) { g.Add(x, x + 100); }},
   };
   ExpectFaults(cases);

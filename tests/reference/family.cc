@@ -14,7 +14,7 @@ const Names kUnrotated = {"gpt2", "starcoder"};
 const Names kLayerNorms = {"olmo",       "stablelm", "phi2",      "gpt2",    "gptneox", "starcoder",
                            "starcoder2", "nemotron", "command-r", "cohere2", "falcon"};
 const Names kGelu = {"gptneox", "falcon"};
-const Names kGeluTanh = {"phi2", "gpt2", "starcoder", "starcoder2"};
+const Names kGeluTanh = {"phi2", "gpt2", "starcoder", "starcoder2", "gemma", "gemma2", "gemma3"};
 const Names kReluSquared = {"arcee", "nemotron", "bitnet-b1.58"};
 const Names kParallel = {"phi2", "falcon", "command-r", "cohere2"};
 
@@ -49,7 +49,11 @@ Family FamilyOf(const std::string& name, const Metadata& metadata, const WeightS
   f.global_pairs = f.pairs;
   f.window = number("attention.sliding_window");
   if (name == "smollm3" || name == "cohere2" || (f.window != 0 && name != "phi3")) f.period = 4;
-  if (f.period != 0 && name != "olmo2") f.global_pairs = Rotation::kNone;
+  if (name == "gemma2") f.period = 2;
+  if (name == "gemma3") f.period = 6;
+  if (name == "gemma3") f.local_base = metadata.GetFloat("gemma3.rope.freq_base_swa").value();
+  f.scaled_embedding = name.starts_with("gemma");
+  if (f.period == 4 && name != "olmo2") f.global_pairs = Rotation::kNone;
   return f;
 }
 

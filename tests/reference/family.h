@@ -26,6 +26,8 @@ struct Family {
   size_t period = 0;
   size_t window = 0;
   Rotation::Pairs global_pairs = Rotation::kHalves;  // of the other layers
+  double local_base = 0;                             // of RoPE in local layers; 0: the same as in the others
+  bool scaled_embedding = false;                     // by the root of its width
 };
 
 Family FamilyOf(const std::string& architecture, const Metadata& metadata, const WeightSource& source);

@@ -52,7 +52,7 @@ class Model {
     config_.clamp = Float("attention.clamp_kqv", 0);
     config_.softcap = Float("attn_logit_softcapping", 0);
     config_.logit_softcap = Float("final_logit_softcapping", 0);
-    config_.embedding_scale = Float("embedding_scale", 1);
+    config_.embedding_scale = Float("embedding_scale", family_.scaled_embedding ? std::sqrt(config_.d) : 1);
     config_.residual_scale = Float("residual_scale", 1);
     config_.logit_factor = Float("logit_scale", 1);
     if (!family_.multiplies_logits) config_.logit_factor = 1 / config_.logit_factor;
@@ -159,6 +159,10 @@ class Model {
   void RotateHeads(size_t layer, size_t position, Vector& x) const {
     Rotation rotation = rotation_;
     if (!IsLocal(layer)) rotation.pairs = family_.global_pairs;
+    if (IsLocal(layer) && family_.local_base != 0) {
+      rotation.base = family_.local_base;
+      rotation.scale = 1;
+    }
     for (size_t h = 0; h < x.size() / config_.head_dim; ++h) {
       Rotate(rotation, static_cast<double>(position), x.data() + h * config_.head_dim);
     }
