@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "runtime/decode/logits_file.h"
 #include "runtime/decode/logsumexp.h"
 
 namespace moonlit {
@@ -26,7 +27,24 @@ class SurpriseSum final : public LogitsConsumer {
       sum_ += surprise;
       squares_ += surprise * surprise;
       ++count_;
+      if (status_.ok() && std::isfinite(surprise)) status_ = UseFiles(row, targets_[first_token + r]);
     }
+  }
+
+  // Each may stay away.
+  Status OpenFiles(const PerplexityOptions& options, std::span<const int32_t> ids) {
+    if (!options.logits_base.empty()) {
+      MOONLIT_ASSIGN_OR_RETURN(base_, LogitsReader::Open(options.logits_base, ids, options.window, vocab_));
+    }
+    if (!options.logits_out.empty()) {
+      MOONLIT_ASSIGN_OR_RETURN(out_, LogitsWriter::Create(options.logits_out, ids, options.window, vocab_));
+    }
+    return Status();
+  }
+  Status FinishFiles() { return out_ ? out_->Finish() : Status(); }
+  const Status& status() const { return status_; }  // the first fault of a file
+  std::optional<DivergenceResult> divergence() const {
+    return base_ ? std::optional(divergence_.Result()) : std::nullopt;
   }
 
   size_t count() const { return count_; }
@@ -40,11 +58,23 @@ class SurpriseSum final : public LogitsConsumer {
   }
 
  private:
+  Status UseFiles(std::span<const float> row, int32_t next) {
+    if (out_) MOONLIT_RETURN_IF_ERROR(out_->Append(row));
+    if (!base_) return Status();
+    MOONLIT_ASSIGN_OR_RETURN(const std::span<const float> base, base_->Next());
+    divergence_.Add(row, base, next);
+    return Status();
+  }
+
   const size_t vocab_;
   std::span<const int32_t> targets_;
   double sum_ = 0;
   double squares_ = 0;
   size_t count_ = 0;
+  std::optional<LogitsWriter> out_;
+  std::optional<LogitsReader> base_;
+  Divergence divergence_;
+  Status status_;
 };
 
 Status Check(const Engine& engine, std::span<const int32_t> ids, size_t vocab, size_t window) {
@@ -90,11 +120,13 @@ Result<PerplexityResult> MeasurePerplexity(Engine& engine, Session& session, std
   const size_t vocab = engine.plan().vocab_size();
   MOONLIT_RETURN_IF_ERROR(Check(engine, ids, vocab, options.window));
   SurpriseSum sum(vocab);
+  MOONLIT_RETURN_IF_ERROR(sum.OpenFiles(options, ids));
   std::vector<int32_t> input;
   const size_t windows = ids.size() / options.window;
   Status status;
   for (size_t w = 0; w < windows && status.ok(); ++w) {
     status = ReadWindow(engine, session, ids.subspan(w * options.window, options.window), options.cancel, input, sum);
+    if (status.ok()) status = sum.status();
     if (!status.ok()) break;
     if (!sum.finite()) {
       status = Errorf(Code::kInternal,
@@ -106,7 +138,8 @@ Result<PerplexityResult> MeasurePerplexity(Engine& engine, Session& session, std
   const Status emptied = session.Truncate(0);
   MOONLIT_RETURN_IF_ERROR(status);
   MOONLIT_RETURN_IF_ERROR(emptied);
-  return PerplexityResult{sum.Perplexity(), sum.StandardError(), sum.count(), windows};
+  MOONLIT_RETURN_IF_ERROR(sum.FinishFiles());
+  return PerplexityResult{sum.Perplexity(), sum.StandardError(), sum.count(), windows, sum.divergence()};
 }
 
 }  // namespace moonlit

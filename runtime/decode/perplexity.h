@@ -14,9 +14,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 
 #include "runtime/base/status.h"
+#include "runtime/decode/divergence.h"
 #include "runtime/decode/engine.h"
 
 namespace moonlit {
@@ -26,6 +29,9 @@ struct PerplexityOptions {
   // Windows done, of total, and the perplexity so far, after each window. Returning false cancels (kCancelled).
   std::function<bool(size_t done, size_t total, double perplexity)> progress = {};
   const std::atomic<bool>* cancel = nullptr;
+  // Files of logits_file.h: one to write, and one of another model to compare with. Empty: none.
+  std::string logits_out = {};
+  std::string logits_base = {};
 };
 
 struct PerplexityResult {
@@ -33,11 +39,12 @@ struct PerplexityResult {
   double standard_error = 0;  // of the perplexity: perplexity * sqrt(variance of log p / (count - 1))
   size_t counted_tokens = 0;  // windows * (N - 1 - N / 2)
   size_t windows = 0;
+  std::optional<DivergenceResult> divergence = {};  // from the model of logits_base
 };
 
 // Uses the session alone; it is empty afterwards. Errors: kInvalidArgument (window out of range, a text of fewer than
 // two windows, as llama.cpp asks for, ids outside the vocabulary), kInternal (a logit that is not a number),
-// kCancelled, and what the steps say.
+// kCancelled, and what the steps and the files of logits say.
 Result<PerplexityResult> MeasurePerplexity(Engine& engine, Session& session, std::span<const int32_t> ids,
                                            const PerplexityOptions& options);
 
