@@ -256,11 +256,68 @@ typedef struct moonlit_perplexity_result {
   double standard_error; /* of the perplexity */
   size_t counted_tokens;
   size_t windows;
+  /* From here on with moonlit_perplexity_options.logits_base alone, in nats: how far the model's distributions are from the
+   * base's, KL(base || model), and how often both find the same token most likely. */
+  double kl_mean;
+  double kl_standard_error; /* of the mean */
+  double kl_median;
+  double kl_percentile_99;
+  double kl_maximum;
+  double same_top;        /* 0 .. 1 */
+  double base_perplexity; /* of the base, on the same tokens */
+  double probability_rms; /* root mean square of the difference in the next token's probability */
 } moonlit_perplexity_result;
 MOONLIT_API moonlit_code moonlit_perplexity(moonlit_session* session, const int32_t* ids, size_t count, size_t window,
                                             int (*progress)(void* user, size_t done, size_t total,
                                                             double perplexity_so_far),
                                             void* user, moonlit_perplexity_result* result, moonlit_error* error);
+
+typedef struct moonlit_perplexity_options {
+  size_t size; /* set by moonlit_perplexity_options_init */
+  size_t window;
+  int (*progress)(void* user, size_t done, size_t total, double perplexity_so_far);
+  void* user;
+  /* Files of logits, in the format of llama.cpp's --kl-divergence-base, for the same text and window: one to write, and one of
+   * another model to compare with. NULL: none. */
+  const char* logits_out;
+  const char* logits_base;
+} moonlit_perplexity_options;
+MOONLIT_API void moonlit_perplexity_options_init(moonlit_perplexity_options* options, size_t size);
+MOONLIT_API moonlit_code moonlit_perplexity_with(moonlit_session* session, const int32_t* ids, size_t count,
+                                                 const moonlit_perplexity_options* options,
+                                                 moonlit_perplexity_result* result, moonlit_error* error);
+
+/* ---- files ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct moonlit_write_options {
+  size_t size; /* set by moonlit_write_options_init */
+  /* How weights are stored: a format ("Q8_0", "F16") or one of llama-quantize's mixtures ("Q4_K_M"), in any case; an unknown one
+   * is MOONLIT_INVALID_ARGUMENT with all names. */
+  const char* type;
+  const char* imatrix;  /* importance matrix, a file of llama-imatrix (either format); NULL: none */
+  uint32_t threads;     /* 0: one a physical core. The written bytes do not depend on it */
+  int pure;             /* non-zero: no mixture, every matrix in the type's format */
+  int allow_requantize; /* non-zero: also from weights that are quantized already, which loses precision twice */
+  /* Bytes written and in total; return non-zero to cancel. May be NULL. */
+  int (*progress)(void* user, uint64_t done, uint64_t total);
+  void* user;
+} moonlit_write_options;
+
+MOONLIT_API void moonlit_write_options_init(moonlit_write_options* options, size_t size);
+
+typedef struct moonlit_write_result {
+  size_t size; /* set by the caller to sizeof before the call */
+  uint64_t parameters;
+  uint64_t source_bytes; /* of tensors */
+  uint64_t bytes;
+  uint64_t tensors;
+  uint64_t fallbacks; /* tensors with rows that are no multiple of the type's block: another format was taken */
+} moonlit_write_result;
+
+/* Writes a GGUF file anew with weights in another format; metadata is kept. `in` as for moonlit_model_load, but for "poet". `out`
+ * appears complete or not at all; it must not be the input. `result` may be NULL. */
+MOONLIT_API moonlit_code moonlit_quantize(const char* in, const char* out, const moonlit_write_options* options,
+                                          moonlit_write_result* result, moonlit_error* error);
 
 #ifdef __cplusplus
 } /* extern "C" */

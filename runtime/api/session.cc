@@ -212,13 +212,36 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
 moonlit_code moonlit_perplexity(moonlit_session* session, const int32_t* ids, size_t count, size_t window,
                                 int (*progress)(void* user, size_t done, size_t total, double perplexity_so_far),
                                 void* user, moonlit_perplexity_result* result, moonlit_error* error) {
+  moonlit_perplexity_options options;
+  moonlit_perplexity_options_init(&options, sizeof options);
+  options.window = window;
+  options.progress = progress;
+  options.user = user;
+  return moonlit_perplexity_with(session, ids, count, &options, result, error);
+}
+
+void moonlit_perplexity_options_init(moonlit_perplexity_options* options, size_t size) {
+  moonlit_perplexity_options defaults = {};
+  defaults.size = size;
+  defaults.window = moonlit::PerplexityOptions{}.window;
+  std::memcpy(options, &defaults, std::min(size, sizeof defaults));
+}
+
+moonlit_code moonlit_perplexity_with(moonlit_session* session, const int32_t* ids, size_t count,
+                                     const moonlit_perplexity_options* given, moonlit_perplexity_result* result,
+                                     moonlit_error* error) {
   return Guard(error, [&]() -> Status {
+    moonlit_perplexity_options from;
+    moonlit_perplexity_options_init(&from, sizeof from);
+    std::memcpy(&from, given, std::min(given->size, sizeof from));
     moonlit::PerplexityOptions options;
     session->cancel.store(false);
-    options.window = window;
+    options.window = from.window;
     options.cancel = &session->cancel;
-    if (progress != nullptr) {
-      options.progress = [progress, user](size_t done, size_t total, double so_far) {
+    if (from.logits_out != nullptr) options.logits_out = from.logits_out;
+    if (from.logits_base != nullptr) options.logits_base = from.logits_base;
+    if (from.progress != nullptr) {
+      options.progress = [progress = from.progress, user = from.user](size_t done, size_t total, double so_far) {
         return progress(user, done, total, so_far) == 0;
       };
     }
@@ -231,6 +254,16 @@ moonlit_code moonlit_perplexity(moonlit_session* session, const int32_t* ids, si
     full.standard_error = done.standard_error;
     full.counted_tokens = done.counted_tokens;
     full.windows = done.windows;
+    if (done.divergence) {
+      full.kl_mean = done.divergence->mean;
+      full.kl_standard_error = done.divergence->standard_error;
+      full.kl_median = done.divergence->median;
+      full.kl_percentile_99 = done.divergence->percentile_99;
+      full.kl_maximum = done.divergence->maximum;
+      full.same_top = done.divergence->same_top;
+      full.base_perplexity = done.divergence->base_perplexity;
+      full.probability_rms = done.divergence->probability_rms;
+    }
     std::memcpy(result, &full, std::min(full.size, sizeof full));
     return Status();
   });

@@ -32,6 +32,15 @@ class Perplexity : public Command {
             "that is less")
         ->check(CLI::Validator(LeastWindow, ""));
     text_.Declare(app);
+    app.add_option(
+        "--logits-out", logits_out_,
+        "File to write with the model's log-probabilities (vocabulary x 2 bytes a token), for --compare with another "
+        "model; llama-perplexity --kl-divergence reads it too");
+    app.add_option("--compare,--kl-divergence-base", compare_,
+                   "File that --logits-out (or llama-perplexity) wrote for a better model on the same text: gives KL "
+                   "divergence "
+                   "and top-1 agreement")
+        ->check(CLI::ExistingFile);
   }
 
   int Run() override {
@@ -58,27 +67,44 @@ class Perplexity : public Command {
     if (error.code != MOONLIT_OK) return Report(error);
     std::printf("perplexity %.4f +/- %.4f over %zu tokens in %zu windows\n", result.perplexity, result.standard_error,
                 result.counted_tokens, result.windows);
+    if (!compare_.empty()) PrintComparison(result);
     return kOk;
   }
 
  private:
+  static void PrintComparison(const moonlit_perplexity_result& result) {
+    std::printf("base       perplexity %.4f, ratio %.6f\n", result.base_perplexity,
+                result.perplexity / result.base_perplexity);
+    std::printf("KL         mean %.6f +/- %.6f, median %.6f, 99%% %.6f, largest %.6f nats\n", result.kl_mean,
+                result.kl_standard_error, result.kl_median, result.kl_percentile_99, result.kl_maximum);
+    std::printf("top-1      the same at %.3f%% of tokens\n", 100 * result.same_top);
+    std::printf("p(next)    differs by %.3f%% (root mean square)\n", 100 * result.probability_rms);
+  }
+
   // The line has ended when this returns, before the result is printed.
-  static api::Error Measure(api::Session& session, const std::vector<int32_t>& ids, size_t window,
-                            moonlit_perplexity_result* result) {
+  api::Error Measure(api::Session& session, const std::vector<int32_t>& ids, size_t window,
+                     moonlit_perplexity_result* result) const {
     InterruptGuard guard;
     guard.Watch(session.handle());
     ProgressLine line("perplexity");
-    auto progress = [](void* user, size_t done, size_t total, double) {
+    moonlit_perplexity_options options;
+    moonlit_perplexity_options_init(&options, sizeof options);
+    options.window = window;
+    options.user = &line;
+    options.progress = [](void* user, size_t done, size_t total, double) {
       static_cast<ProgressLine*>(user)->Update(done, total);
       return Interrupted() ? 1 : 0;
     };
+    if (!logits_out_.empty()) options.logits_out = logits_out_.c_str();
+    if (!compare_.empty()) options.logits_base = compare_.c_str();
     moonlit_error error = {};
-    moonlit_perplexity(session.handle(), ids.data(), ids.size(), window, progress, &line, result, &error);
+    moonlit_perplexity_with(session.handle(), ids.data(), ids.size(), &options, result, &error);
     return api::MakeError(error);
   }
 
   ModelFlags model_;
   TextFlags text_;
+  std::string logits_out_, compare_;
 };
 
 }  // namespace

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/api/find_model.h"
+#include "runtime/api/handles.h"
+#include "runtime/convert/quantize.h"
+
+namespace moonlit::api {
+namespace {
+
+Result<QuantizeOptions> ToQuantizeOptions(const moonlit_write_options* given) {
+  moonlit_write_options from;
+  moonlit_write_options_init(&from, sizeof from);
+  if (given != nullptr) std::memcpy(&from, given, std::min(given->size, sizeof from));
+  if (from.type == nullptr) {
+    return Errorf(Code::kInvalidArgument, "the type of the weights to write is missing: expected one of %s",
+                  FileTypeNames().c_str());
+  }
+  QuantizeOptions to;
+  to.type = from.type;
+  if (from.imatrix != nullptr) to.imatrix = from.imatrix;
+  to.pure = from.pure != 0;
+  to.allow_requantize = from.allow_requantize != 0;
+  to.threads = from.threads;
+  if (from.progress != nullptr) {
+    to.progress = [progress = from.progress, user = from.user](uint64_t done, uint64_t total) {
+      return progress(user, done, total) == 0;
+    };
+  }
+  return to;
+}
+
+void GiveReport(const QuantizeReport& report, moonlit_write_result* result) {
+  if (result == nullptr) return;
+  moonlit_write_result full = {};
+  full.size = result->size;
+  full.parameters = report.parameters;
+  full.source_bytes = report.source_bytes;
+  full.bytes = report.bytes;
+  full.tensors = report.tensors;
+  full.fallbacks = report.fallbacks;
+  std::memcpy(result, &full, std::min(full.size, sizeof full));
+}
+
+}  // namespace
+}  // namespace moonlit::api
+
+using moonlit::Code;
+using moonlit::Status;
+using moonlit::api::Guard;
+
+extern "C" {
+
+void moonlit_write_options_init(moonlit_write_options* options, size_t size) {
+  moonlit_write_options defaults = {};
+  defaults.size = size;
+  std::memcpy(options, &defaults, std::min(size, sizeof defaults));
+}
+
+moonlit_code moonlit_quantize(const char* in, const char* out, const moonlit_write_options* options,
+                              moonlit_write_result* result, moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (in == nullptr || out == nullptr) return Status(Code::kInvalidArgument, "in and out must not be NULL");
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit::QuantizeOptions to, moonlit::api::ToQuantizeOptions(options));
+    MOONLIT_ASSIGN_OR_RETURN(const std::string found, moonlit::FindModel(in));
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit::QuantizeReport report, moonlit::QuantizeFile(found, out, to));
+    moonlit::api::GiveReport(report, result);
+    return Status();
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/convert/quantize.h"
+
+#include <sys/stat.h>
+
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/convert/encoded_source.h"
+#include "runtime/convert/mixture.h"
+#include "runtime/convert/write_tensors.h"
+#include "runtime/weights/gguf_source.h"
+
+namespace moonlit {
+namespace {
+
+// Of the layouts of blocks; it has been 2 since 2023 (GGML_QNT_VERSION in ggml.h).
+constexpr uint32_t kQuantizationVersion = 2;
+
+Status CheckNotInput(const GgufSource& source, const std::string& out) {
+  struct stat info;
+  if (stat(out.c_str(), &info) != 0) return Status();
+  for (const GgufFile& part : source.files()) {
+    if (part.file() == nullptr) continue;
+    const FileIdentity& id = part.file()->identity();
+    if (id.inode != static_cast<uint64_t>(info.st_ino) || id.device != static_cast<uint64_t>(info.st_dev)) continue;
+    return Errorf(Code::kInvalidArgument, "%s is the input itself (%s): give another name for the output", out.c_str(),
+                  part.path().c_str());
+  }
+  return Status();
+}
+
+Status CheckRequantize(const TensorInfo& from, Format to, const QuantizeOptions& options) {
+  if (from.format == to || !IsQuantized(from.format) || options.allow_requantize) return Status();
+  return Errorf(
+      Code::kInvalidArgument,
+      "tensor %s is %s, and writing it as %s would lose precision twice: start from an F32, F16 or BF16 file, or "
+      "give --allow-requantize",
+      from.name.c_str(), Traits(from.format).name, Traits(to).name);
+}
+
+void SetImatrixKeys(const ImportanceMatrix& matrix, GgufWriter* writer) {
+  writer->SetString("quantize.imatrix.file", matrix.path);
+  if (!matrix.dataset.empty()) writer->SetString("quantize.imatrix.dataset", matrix.dataset);
+  writer->SetU32("quantize.imatrix.entries_count", static_cast<uint32_t>(matrix.rows.size()));
+  if (matrix.chunks != 0) writer->SetU32("quantize.imatrix.chunks_count", matrix.chunks);
+}
+
+// Keys that describe how the input is stored, or how it was made.
+bool IsStorageKey(std::string_view key, bool has_imatrix) {
+  return key == "general.file_type" || key == "general.quantization_version" || key.starts_with("split.") ||
+         (has_imatrix && key.starts_with("quantize.imatrix."));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<WeightSource>> EncodeForFile(std::shared_ptr<const WeightSource> source,
+                                                    const Metadata& metadata, const FileType& type,
+                                                    const QuantizeOptions& options, GgufWriter* writer,
+                                                    QuantizeReport* report) {
+  std::shared_ptr<const ImportanceMatrix> matrix;
+  if (!options.imatrix.empty()) {
+    MOONLIT_ASSIGN_OR_RETURN(ImportanceMatrix read, ReadImportanceMatrix(options.imatrix));
+    matrix = std::make_shared<const ImportanceMatrix>(std::move(read));
+    if (writer != nullptr) SetImatrixKeys(*matrix, writer);
+  }
+  MOONLIT_ASSIGN_OR_RETURN(const MixtureFacts facts, ReadMixtureFacts(metadata));
+  const std::vector<const TensorInfo*> tensors = source->All();
+  MOONLIT_ASSIGN_OR_RETURN(const std::vector<Format> formats,
+                           ChooseFormats(tensors, facts, type, {matrix != nullptr, options.pure}));
+  report->type = type.name;
+  report->tensors = tensors.size();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const TensorInfo& from = *tensors[i];
+    MOONLIT_RETURN_IF_ERROR(CheckRequantize(from, formats[i], options));
+    report->parameters += from.shape.elements();
+    report->source_bytes += from.bytes;
+    report->bytes += from.shape.rows() * RowBytes(formats[i], from.shape.columns());
+    const size_t block = Traits(type.format).block_values;
+    report->fallbacks += formats[i] != from.format && from.shape.columns() % block != 0 ? 1 : 0;
+  }
+  if (writer != nullptr) {
+    writer->SetU32("general.quantization_version", kQuantizationVersion);
+    if (type.number >= 0) writer->SetU32("general.file_type", static_cast<uint32_t>(type.number));
+  }
+  MOONLIT_ASSIGN_OR_RETURN(std::unique_ptr<EncodedSource> encoded,
+                           EncodedSource::Create(std::move(source), formats, std::move(matrix)));
+  return std::unique_ptr<WeightSource>(std::move(encoded));
+}
+
+Result<QuantizeReport> QuantizeFile(const std::string& in, const std::string& out, const QuantizeOptions& options) {
+  MOONLIT_ASSIGN_OR_RETURN(const FileType type, FindFileType(options.type));
+  MOONLIT_ASSIGN_OR_RETURN(std::unique_ptr<GgufSource> opened, GgufSource::Open(in));
+  const std::shared_ptr<const GgufSource> source = std::move(opened);
+  MOONLIT_RETURN_IF_ERROR(CheckNotInput(*source, out));
+  GgufWriter writer;
+  const GgufFile& first = source->files()[0];
+  for (const GgufValue& value : first.values()) {
+    if (!IsStorageKey(value.key, !options.imatrix.empty())) writer.CopyValue(first, value);
+  }
+  QuantizeReport report;
+  MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<WeightSource> encoded,
+                           EncodeForFile(source, source->metadata(), type, options, &writer, &report));
+  MOONLIT_RETURN_IF_ERROR(WriteTensors(*encoded, out, {options.threads, options.progress}, &writer));
+  return report;
+}
+
+}  // namespace moonlit

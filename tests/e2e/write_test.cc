@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands that write model files, from outside, and the comparison of two models by their logits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+#include "tests/e2e/process.h"
+#include "tests/support/temp_folder.h"
+
+namespace moonlit::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kLlama = MOONLIT_SOURCE_DIR "/tests/data/golden/llama/model.gguf";
+
+std::string Logits(const std::string& model) {
+  const Outcome run = RunMoonlit({"logits", "-m", model, "--ids", "1,2,3,4,5", "--exact"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  return run.out;
+}
+
+TEST(Quantize, AFileOfTheSameTypeIsTheSameModel) {
+  const TempFolder folder;
+  const std::string out = folder.path() + "/copy.gguf";
+  const Outcome run = RunMoonlit({"quantize", kLlama, out, "f32"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("32.00 bits a weight"));
+  EXPECT_EQ(Logits(out), Logits(kLlama));
+}
+
+TEST(Quantize, WrittenFilesRunAndSayWhatTheyAre) {
+  const TempFolder folder;
+  const std::string out = folder.path() + "/small.gguf";
+  ASSERT_EQ(RunMoonlit({"quantize", kLlama, out, "Q4_K_M", "-t", "1"}).exit_code, 0);
+  EXPECT_THAT(RunMoonlit({"inspect", out}).out, HasSubstr("general.file_type                                15"));
+  EXPECT_EQ(RunMoonlit({"generate", "-m", out, "-p", "the", "-n", "4", "--temp", "0"}).exit_code, 0);
+}
+
+TEST(Quantize, SaysWhatIsWrong) {
+  const TempFolder folder;
+  const std::string out = folder.path() + "/out.gguf";
+  const Outcome type = RunMoonlit({"quantize", kLlama, out, "Q4_X"});
+  EXPECT_EQ(type.exit_code, 2);
+  EXPECT_THAT(type.err, HasSubstr("Q4_K_M"));
+  const std::string quantized = MOONLIT_SOURCE_DIR "/tests/data/golden/llama-legacy/model.gguf";
+  const Outcome twice = RunMoonlit({"quantize", quantized, out, "Q4_0"});
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_THAT(twice.err, HasSubstr("--allow-requantize"));
+  EXPECT_EQ(RunMoonlit({"quantize", quantized, out, "Q4_0", "--allow-requantize"}).exit_code, 0);
+  EXPECT_EQ(RunMoonlit({"quantize", out, out, "Q4_0"}).exit_code, 2);
+  EXPECT_EQ(RunMoonlit({"quantize", folder.path() + "/none.gguf", out, "Q4_0"}).exit_code, 1);
+  EXPECT_EQ(RunMoonlit({"quantize", kLlama, folder.path() + "/none/out.gguf", "Q4_0"}).exit_code, 1);
+}
+
+struct Comparison {
+  double ratio = 0, mean = 0, largest = 0, same_top = 0;
+};
+
+Comparison Compare(const std::string& model, const std::string& text, const std::string& base) {
+  const Outcome run = RunMoonlit({"perplexity", "-m", model, "-p", text, "-c", "16", "--exact", "--compare", base});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  Comparison found;
+  const auto number = [&](const char* after) {
+    const size_t at = run.out.find(after);
+    EXPECT_NE(at, std::string::npos) << run.out;
+    return at == std::string::npos ? NAN : std::stod(run.out.substr(at + std::string(after).size()));
+  };
+  found.ratio = number("ratio ");
+  found.mean = number("KL         mean ");
+  found.largest = number("largest ");
+  found.same_top = number("the same at ");
+  return found;
+}
+
+TEST(Perplexity, ComparesTwoModelsByTheirLogits) {
+  const TempFolder folder;
+  const std::string base = folder.path() + "/logits", small = folder.path() + "/small.gguf";
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "the word " + std::to_string(i * i) + " ";
+  const Outcome write =
+      RunMoonlit({"perplexity", "-m", kLlama, "-p", text, "-c", "16", "--exact", "--logits-out", base});
+  ASSERT_EQ(write.exit_code, 0) << write.err;
+  const Comparison self = Compare(kLlama, text, base);
+  // The file rounds log-probabilities to steps of at most 16 / 65535.
+  EXPECT_NEAR(self.ratio, 1, 16.0 / 65535);
+  EXPECT_LE(std::fabs(self.mean), 16.0 / 65535);
+  EXPECT_GE(self.same_top, 99);
+  ASSERT_EQ(RunMoonlit({"quantize", kLlama, small, "Q4_0", "--pure"}).exit_code, 0);
+  const Comparison quantized = Compare(small, text, base);
+  EXPECT_GT(quantized.mean, 16.0 / 65535);
+  EXPECT_GT(quantized.largest, quantized.mean);
+  EXPECT_EQ(RunMoonlit({"perplexity", "-m", kLlama, "-p", text, "-c", "8", "--compare", base}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace moonlit::test
