@@ -10,7 +10,7 @@
 #
 #   moonlit_test(kernels/norm_test LABELS unit DEPENDS kernels/norm tests/support)
 #     tests/kernels/norm_test.cc, with GoogleTest's main. Extra SOURCES, ARGS and TIMEOUT if need be. SLOW ones start first.
-#     The label "portable" says that no kernel is involved: under an emulator one processor stands for all.
+#     The label "portable" says that none of our kernels matters: under an emulator one processor stands for all.
 #
 #   moonlit_bench(kernels/norm/norm_bench DEPENDS kernels/norm)
 #     kernels/norm/norm_bench.cc with the main of kernels/cpu/bench_main.cc, and a test with the label "bench" that every
@@ -120,6 +120,11 @@ function(moonlit_kernels room)
         # Emulated vectors are loops; inlining all of them into a kernel takes a compiler minutes and gains a test nothing.
         list(APPEND flags -fno-inline-functions -fno-inline-small-functions)
       endif()
+      # An instrumented kernel of many unrolled registers takes a compiler many minutes. The scalar variant, which reads and
+      # writes the same bytes, is instrumented in its place.
+      if(MOONLIT_SANITIZE AND NOT variant STREQUAL "scalar")
+        list(APPEND flags -fno-sanitize=all)
+      endif()
       target_compile_options(${object} PRIVATE ${flags})
       target_compile_definitions(${object} PRIVATE MOONLIT_NS=${variant} hwy=hwy_${variant})
       if(ARG_TOGETHER)
@@ -140,6 +145,28 @@ function(moonlit_kernels room)
   endif()
 endfunction()
 
+# Reading GoogleTest's headers is half of what compiling a test takes, so it is done once a build. A compiler cache would have to be
+# told to take compilations with precompiled headers, and makes up for them.
+option(MOONLIT_PRECOMPILE "Precompile the headers of the tests" ON)
+if(CMAKE_CXX_COMPILER_LAUNCHER)
+  set(MOONLIT_PRECOMPILE OFF)
+endif()
+
+# What is tested is optimized; the tests themselves only have to be built.
+function(moonlit_test_flags name)
+  target_link_libraries(${name} PRIVATE moonlit_options GTest::gtest GTest::gtest_main GTest::gmock)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
+if(MOONLIT_BUILD_TESTS AND MOONLIT_PRECOMPILE)
+  # A program that does nothing: with -fPIC instead of -fPIE the compiler would not take them.
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/test_headers.cc" CONTENT "int main() {}\n")
+  add_executable(moonlit_test_headers EXCLUDE_FROM_ALL "${PROJECT_BINARY_DIR}/generated/test_headers.cc")
+  set_target_properties(moonlit_test_headers PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  moonlit_test_flags(moonlit_test_headers)
+  target_precompile_headers(moonlit_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+endif()
+
 function(moonlit_test path)
   cmake_parse_arguments(ARG "SLOW" "TIMEOUT" "SOURCES;LABELS;DEPENDS;LIBRARIES;ARGS;DEFINITIONS" ${ARGN})
   if(NOT MOONLIT_BUILD_TESTS)
@@ -147,10 +174,20 @@ function(moonlit_test path)
   endif()
   string(REPLACE "/" "_" name "${path}")
   add_executable(${name} "${PROJECT_SOURCE_DIR}/tests/${path}.cc" ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE moonlit_options GTest::gtest GTest::gtest_main GTest::gmock ${ARG_LIBRARIES})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES})
   target_compile_definitions(${name} PRIVATE MOONLIT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ${ARG_DEFINITIONS})
-  # What is tested is optimized; the tests themselves only have to be built.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(CMAKE_CROSSCOMPILING_EMULATOR)
+    target_compile_definitions(${name} PRIVATE MOONLIT_EMULATED)  # tests/support/slowed.h
+  endif()
+  moonlit_test_flags(${name})
+  if(MOONLIT_PRECOMPILE)
+    target_precompile_headers(${name} REUSE_FROM moonlit_test_headers)
+    # What lies in a system's header is forgotten with it, and GCC then tells of its inside (see -Wno-restrict above).
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(${name} PRIVATE -Wno-error=stringop-overflow -Wno-error=stringop-overread -Wno-error=array-bounds
+        -Wno-error=maybe-uninitialized -Wno-error=free-nonheap-object)
+    endif()
+  endif()
   foreach(room IN LISTS ARG_DEPENDS)
     moonlit_target_name(${room} room_name)
     target_link_libraries(${name} PRIVATE ${room_name})
@@ -187,12 +224,13 @@ function(moonlit_bench path)
   endif()
 endfunction()
 
-# The same test once more with every F32 product carried by XNNPACK, where the build has it.
+# The same test once more with every F32 product carried by XNNPACK, where the build has it. XNNPACK has the same F32 kernels for
+# all 64-bit Arm processors.
 function(moonlit_test_by_xnnpack path)
   if(NOT MOONLIT_BUILD_TESTS OR NOT TARGET XNNPACK)
     return()
   endif()
   string(REPLACE "/" "_" name "${path}")
   add_test(NAME ${path}_by_xnnpack COMMAND ${name} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}")
-  set_tests_properties(${path}_by_xnnpack PROPERTIES LABELS unit TIMEOUT 600 ENVIRONMENT MOONLIT_FLOAT_PROVIDER=xnnpack)
+  set_tests_properties(${path}_by_xnnpack PROPERTIES LABELS "unit;portable" TIMEOUT 600 ENVIRONMENT MOONLIT_FLOAT_PROVIDER=xnnpack)
 endfunction()

@@ -10,16 +10,6 @@
 
 namespace moonlit {
 
-std::vector<Variant> RunnableVariants() {
-  size_t count = 0;
-  const Variant* built = BuiltVariants(&count);
-  std::vector<Variant> runnable;
-  for (size_t i = 0; i < count; ++i) {
-    if (CanRun(built[i], CpuFeatures())) runnable.push_back(built[i]);
-  }
-  return runnable;
-}
-
 AlignedBytes::AlignedBytes(size_t bytes, uint8_t fill) : memory_(new uint8_t[bytes + 64]), size_(bytes) {
   data_ = memory_.get() + (64 - reinterpret_cast<uintptr_t>(memory_.get()) % 64) % 64;
   memset(data_, fill, bytes);

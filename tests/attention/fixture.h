@@ -9,11 +9,9 @@
 #include <vector>
 
 #include "kernels/attention/attention.h"
+#include "tests/support/runnable_variants.h"
 
 namespace moonlit {
-
-// Every built variant that this CPU can run.
-std::vector<Variant> RunnableVariants();
 
 // 64-byte aligned bytes.
 class AlignedBytes {

@@ -8,16 +8,6 @@
 
 namespace moonlit {
 
-std::vector<Variant> RunnableVariants() {
-  size_t count = 0;
-  const Variant* built = BuiltVariants(&count);
-  std::vector<Variant> runnable;
-  for (size_t i = 0; i < count; ++i) {
-    if (CanRun(built[i], CpuFeatures())) runnable.push_back(built[i]);
-  }
-  return runnable;
-}
-
 bool IsFused(Variant variant) { return variant != Variant::x86_ssse3 && variant != Variant::scalar; }
 PairRounding PairRoundingOf(Variant variant) {
   return variant == Variant::arm_i8mm ? PairRounding::kToOdd : PairRounding::kNearest;

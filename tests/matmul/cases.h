@@ -11,11 +11,10 @@
 
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/reference.h"
+#include "tests/support/runnable_variants.h"
 
 namespace moonlit {
 
-// Variants of this build that this CPU runs.
-std::vector<Variant> RunnableVariants();
 // Whether the variant's MulAdd rounds once.
 bool IsFused(Variant variant);
 // How the variant's bf16 dot products round, where it has them.

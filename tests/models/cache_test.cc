@@ -11,6 +11,7 @@
 #include "runtime/cache/session_file.h"
 #include "tests/models/loaded_model.h"
 #include "tests/reference/forward.h"
+#include "tests/support/slowed.h"
 
 namespace moonlit::test {
 namespace {
@@ -19,6 +20,14 @@ std::vector<int32_t> Text(size_t count, size_t seed = 1) {
   std::vector<int32_t> tokens;
   for (size_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>((seed * 131 + i * 71) % 320));
   return tokens;
+}
+
+// Where time is short, blocks of the real size are moved under one fixture of float arithmetic and one of integers;
+// small_tiles_test, this same file with small blocks, has all of them.
+constexpr char kSeeSmallTiles[] = "small_tiles_test has it";
+bool LeftToSmallTiles(const std::string& fixture, CacheType type) {
+  const bool is_kept = (fixture == "llama" && type == CacheType::kF32) || type == CacheType::kQ8_0;
+  return kSlowed && kAttentionTile > 16 && !is_kept;
 }
 
 bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
@@ -83,6 +92,7 @@ double LargestDifference(const std::vector<float>& a, const std::vector<double>&
 class DroppedBlocks : public testing::TestWithParam<const char*> {};
 
 TEST_P(DroppedBlocks, AgreeWithAScalarPassOfRebasedPositions) {
+  if (LeftToSmallTiles(GetParam(), CacheType::kF32)) GTEST_SKIP() << kSeeSmallTiles;
   LoadedModel model(GetParam(), {.threads = 3, .page_tokens = kUnit, .max_rows = 512});
   Sequence sequence(&model.pages());
   const std::vector<float> logits = RunActs(model, sequence, 512);
@@ -94,6 +104,7 @@ TEST_P(DroppedBlocks, AgreeWithAScalarPassOfRebasedPositions) {
   };
   // tests/models/golden_test.cc has 1e-4 for such weights; a turned query adds less than the first rotation.
   EXPECT_LT(difference([&](size_t query, size_t key) { return places[query][key]; }), 2e-4);
+  if (kSlowed) return;
   // It is no matter of course: masked, but every token where it stood at first.
   const auto unmoved = [&](size_t query, size_t key) {
     return places[query][key] < 0 ? -1 : static_cast<int64_t>(key);
@@ -124,23 +135,33 @@ class CacheBits : public testing::TestWithParam<CacheCase> {
 };
 
 TEST_P(CacheBits, DroppedBlocksGiveTheSameBitsHoweverTheyAreRead) {
+  if (LeftToSmallTiles(GetParam().fixture, GetParam().cache)) GTEST_SKIP() << kSeeSmallTiles;
   LoadedModel first = Model(1, kUnit);
   Sequence expected_sequence(&first.pages());
   const std::vector<float> expected = RunActs(first, expected_sequence, 512);
-  for (size_t threads : {1, 3}) {
-    for (size_t page_tokens : {kAttentionTile, kUnit}) {
-      LoadedModel model = Model(threads, page_tokens);
-      for (size_t chunk : {size_t{512}, size_t{7}, size_t{1}}) {
-        if (chunk == 1 && page_tokens != kUnit) continue;
-        Sequence sequence(&model.pages());
-        EXPECT_TRUE(SameBits(RunActs(model, sequence, chunk), expected))
-            << threads << " " << page_tokens << " " << chunk;
-      }
+  struct Way {
+    size_t threads, page_tokens, chunk;
+  };
+  // Where time is short, each value once.
+  std::vector<Way> ways = {{1, kAttentionTile, 7}, {3, kAttentionTile, 512}, {3, kUnit, 1}};
+  if (!kSlowed) {
+    ways = {};
+    for (size_t threads : {1, 3}) {
+      for (size_t chunk : {512, 7})
+        ways.insert(ways.end(), {{threads, kAttentionTile, chunk}, {threads, kUnit, chunk}});
+      ways.push_back({threads, kUnit, 1});
     }
+  }
+  for (const Way& way : ways) {
+    LoadedModel model = Model(way.threads, way.page_tokens);
+    Sequence sequence(&model.pages());
+    EXPECT_TRUE(SameBits(RunActs(model, sequence, way.chunk), expected))
+        << way.threads << " threads, pages of " << way.page_tokens << ", chunks of " << way.chunk;
   }
 }
 
 TEST_P(CacheBits, DroppedBlocksInABatchGiveTheSameBits) {
+  if (LeftToSmallTiles(GetParam().fixture, GetParam().cache)) GTEST_SKIP() << kSeeSmallTiles;
   LoadedModel model = Model(2, kUnit);
   Sequence moved(&model.pages()), plain(&model.pages());
   RunActs(model, moved, 512);
@@ -166,6 +187,7 @@ TEST_P(CacheBits, DroppedBlocksInABatchGiveTheSameBits) {
 
 // Known fault 35: the first run differed from the cached one.
 TEST_P(CacheBits, ATakenBeginningGivesTheBitsOfAComputedOne) {
+  if (LeftToSmallTiles(GetParam().fixture, GetParam().cache)) GTEST_SKIP() << kSeeSmallTiles;
   const std::vector<int32_t> text = Text(3 * kUnit + 5), next = Text(4, 9);
   LoadedModel fresh = Model(2, kUnit);
   Sequence computed(&fresh.pages());
@@ -186,6 +208,7 @@ TEST_P(CacheBits, ATakenBeginningGivesTheBitsOfAComputedOne) {
 }
 
 TEST_P(CacheBits, ARestoredSequenceGoesOnWithTheSameBits) {
+  if (LeftToSmallTiles(GetParam().fixture, GetParam().cache)) GTEST_SKIP() << kSeeSmallTiles;
   LoadedModel model = Model(2, kUnit);
   Sequence sequence(&model.pages());
   RunActs(model, sequence, 512);

@@ -8,22 +8,13 @@
 #include <vector>
 
 #include "kernels/cpu/variant.h"
+#include "tests/support/runnable_variants.h"
 
 namespace moonlit {
 
 inline constexpr double kUnit = 0x1p-24;  // half a unit in the last place of 1.0f: the error of one rounding
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
-
-inline std::vector<Variant> RunnableVariants() {
-  size_t count = 0;
-  const Variant* built = BuiltVariants(&count);
-  std::vector<Variant> variants;
-  for (size_t i = 0; i < count; ++i) {
-    if (CanRun(built[i], CpuFeatures())) variants.push_back(built[i]);
-  }
-  return variants;
-}
 
 // Uniform in [-range, range) plus `offset`. The engine's bits are fixed by the standard; distributions are not, so none
 // is used.
