@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Targets that the rest of the build may name: hwy_headers, GTest::gtest, GTest::gtest_main, GTest::gmock,
+# Targets that the rest of the build may name: moonlit_highway, GTest::gtest, GTest::gtest_main, GTest::gmock,
 # benchmark::benchmark, moonlit_cli11, moonlit_json, moonlit_pcre2, moonlit_utf8proc, Threads::Threads. Where their sources come from: MoonlitFetch.cmake.
 #
 # Libraries are built here from their source files, not by their own build scripts: one set of flags (sanitizers and
@@ -34,9 +34,9 @@ macro(moonlit_system_package package version out)
 endmacro()
 
 # Highway: headers only, since kernels use static dispatch (kernels/cpu/variants.inc).
-add_library(hwy_headers INTERFACE)
+add_library(moonlit_highway INTERFACE)
 if(MOONLIT_HIGHWAY_DIR)
-  target_include_directories(hwy_headers SYSTEM INTERFACE "${MOONLIT_HIGHWAY_DIR}")
+  target_include_directories(moonlit_highway SYSTEM INTERFACE "${MOONLIT_HIGHWAY_DIR}")
   message(STATUS "highway: ${MOONLIT_HIGHWAY_DIR} (MOONLIT_HIGHWAY_DIR)")
 else()
   moonlit_system_package(hwy 1.2 found)
@@ -45,7 +45,7 @@ else()
   else()
     moonlit_source(highway directory)
   endif()
-  target_include_directories(hwy_headers SYSTEM INTERFACE "${directory}")
+  target_include_directories(moonlit_highway SYSTEM INTERFACE "${directory}")
 endif()
 
 # For the command and the tests.
