@@ -101,7 +101,10 @@ class ArenaLayout {
       const bool product = stage.kind == StageKind::kProducts || stage.kind == StageKind::kGatedProducts ||
                            stage.kind == StageKind::kGatherExperts || stage.kind == StageKind::kGatedExperts;
       if (stage.kind == StageKind::kActivate && !stage.norm) return false;
-      if (!product && (stage.input == v || stage.input_b == v || stage.input_c == v)) return true;
+      if (!product &&
+          (stage.input == v || stage.input_b == v || stage.input_c == v || stage.input_d == v || stage.input_e == v)) {
+        return true;
+      }
       return std::any_of(stage.parts.begin(), stage.parts.end(),
                          [&](const ProductPart& part) { return part.addend == v; });
     });
@@ -155,7 +158,7 @@ class ArenaLayout {
         }
         break;
       default:
-        for (ValueId v : {stage.input, stage.input_b, stage.input_c}) TouchFloats(v, s);
+        for (ValueId v : {stage.input, stage.input_b, stage.input_c, stage.input_d, stage.input_e}) TouchFloats(v, s);
         break;
     }
     TouchFloats(stage.output, s);

@@ -11,6 +11,7 @@
 #include "kernels/activation/activation.h"
 #include "kernels/attention/attention.h"
 #include "kernels/base/round.h"
+#include "kernels/linear_attention/linear_attention.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/norm/norm.h"
 #include "kernels/rope/rope.h"
@@ -68,6 +69,7 @@ struct Bindings {
   const RopeTable* rope;
   const ActivationTable* activations;
   const AttentionTable* attention;
+  const LinearAttentionTable* recurrent;
 
   std::vector<FloatRows> values;     // [values], data null where a value has no float form
   std::vector<ProductInput> inputs;  // [values], width 0 where no product reads the value
@@ -92,6 +94,9 @@ struct Bindings {
     ProductInput rows, hidden;  // a8_memory has a region an expert; a8 is not set
   };
   std::vector<ExpertsPlace> experts_places;
+
+  // Of every node with a recurrent state: where it begins in a sequence's, in floats.
+  std::vector<size_t> state_offsets;
 };
 
 // Room for split attention: 32 heads of 128 over 200 000 tokens. A step that needs more runs unsplit.

@@ -23,6 +23,7 @@ class PlanImpl : public Plan {
   size_t vocab_size() const override { return vocab_; }
   const PlanOptions& options() const override { return options_; }
   const std::vector<PageLayout>& cache_groups() const override { return groups_; }
+  size_t state_bytes() const override { return state_floats_ * sizeof(float); }
   PlanSize size() const override { return {weights_->packed_bytes(), arena_.size()}; }
   std::string Describe() const override;
   Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) override;
@@ -33,6 +34,7 @@ class PlanImpl : public Plan {
   Status MakeCacheGroups();
   void PlaceAttention();
   void PlaceExperts();
+  size_t PlaceStates();
   void MakeStages();
   void Add(std::unique_ptr<ExecStage> stage) { stages_.push_back(std::move(stage)); }
   RopeAngles* AnglesFor(const RopeSpec& spec);
@@ -45,6 +47,7 @@ class PlanImpl : public Plan {
   Graph graph_;
   FusedGraph fused_;
   size_t vocab_ = 0;
+  size_t state_floats_ = 0;
   std::unique_ptr<WeightStore> weights_;
   std::vector<PageLayout> groups_;
   std::vector<size_t> group_of_, layer_in_group_;  // [attention nodes]
@@ -89,10 +92,11 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
     if (stage.kind == StageKind::kAddPositions)
       positions = std::min(positions, plan->graph_.weights()[stage.parts[0].weight].shape[0]);
   }
-  plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size(), positions);
+  size_t scratch = plan->PlaceStates();
+  const bool has_state = plan->state_floats_ != 0;
+  plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size(), positions, has_state);
   plan->ChooseKernels();
   plan->PlaceExperts();
-  size_t scratch = 0;
   for (const PageLayout& layout : plan->groups_) {
     scratch = std::max(scratch, plan->bindings_.attention->scratch_bytes(layout) + RunScratch::Bytes(layout));
   }
@@ -119,6 +123,7 @@ void PlanImpl::ChooseKernels() {
   bindings_.rope = &GetRopeTable(options_.variant);
   bindings_.activations = &GetActivationTable(options_.variant);
   bindings_.attention = &GetAttentionTable(options_.variant);
+  bindings_.recurrent = &GetLinearAttentionTable(options_.variant);
 }
 
 // Layers with equal KV heads, head sizes and window share a cache group, in graph order.
@@ -192,6 +197,19 @@ void PlanImpl::PlaceExperts() {
   }
 }
 
+// Gives every recurrent node its part of a sequence's state. Returns the bytes of scratch that they want in a thread.
+size_t PlanImpl::PlaceStates() {
+  size_t scratch = 0;
+  for (const FusedStage& stage : fused_.stages) {
+    const size_t floats = StateFloats(graph_, stage);
+    if (floats == 0) continue;
+    bindings_.state_offsets.push_back(state_floats_);
+    state_floats_ += floats;
+    scratch = std::max(scratch, RecurrentScratch(stage));
+  }
+  return scratch;
+}
+
 void PlanImpl::MakeStages() {
   for (const auto& angles : angles_) Add(MakeRopeAnglesStage(bindings_, *angles));
   for (const FusedStage& stage : fused_.stages) {
@@ -241,6 +259,17 @@ void PlanImpl::MakeStages() {
       case StageKind::kAttention:
         Add(MakeAttentionStage(bindings_, stage));
         Add(MakeAttentionMergeStage(bindings_, stage));
+        break;
+      case StageKind::kLinearAttention:
+      case StageKind::kGatedDelta:
+        Add(MakeRecurrentStage(bindings_, stage));
+        break;
+      case StageKind::kShortConv:
+        Add(MakeShortConvStage(bindings_, stage));
+        break;
+      case StageKind::kDecay:
+      case StageKind::kSigmoid:
+        Add(MakeGatesStage(bindings_, stage));
         break;
       case StageKind::kHead:
         head_input_ = MakeHeadInputStage(bindings_, stage);

@@ -57,6 +57,10 @@ struct StepSpan {
   Outputs outputs = Outputs::kLast;
   // Where the keys of the slots so far were rotated to; the new ones belong to the last run. Empty: one run, shift 0.
   std::span<const SlotRun> runs = {};
+  // The recurrent state of the sequence, of Plan::state_bytes() each: what it was after first_slot tokens (null: first_slot is 0), and
+  // where it goes. They do not overlap; `state` is only read, so that a step that fails has changed nothing.
+  const float* state = nullptr;
+  float* next_state = nullptr;
 };
 
 // Receives logits, at most 32 rows at a time, in the order of spans and tokens, from the thread that called Run.
@@ -84,11 +88,13 @@ class Plan {
   virtual const PlanOptions& options() const = 0;
   // One page layout a cache group; a sequence has pages for each.
   virtual const std::vector<PageLayout>& cache_groups() const = 0;
+  // What recurrent layers remember of one sequence; 0: the model has none.
+  virtual size_t state_bytes() const { return 0; }
   virtual PlanSize size() const = 0;
   virtual std::string Describe() const = 0;  // stages, kernels and bytes, one a line, for `doctor` and bench
 
   // One step. Nothing is allocated. Not thread safe: one step at a time (the engine serialises). On kCancelled or any error the
-  // contents of slots from first_slot on are undefined; slots before are untouched.
+  // contents of slots from first_slot on, and next_state, are undefined; slots before are untouched.
   virtual Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer,
                      const std::atomic<bool>* abort = nullptr) = 0;
 };

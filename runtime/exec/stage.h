@@ -37,6 +37,9 @@ std::unique_ptr<ExecStage> MakeRopeAnglesStage(const Bindings& bindings, RopeAng
 std::unique_ptr<ExecStage> MakeQkvPostStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeAttentionStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeAttentionMergeStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeRecurrentStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeShortConvStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeGatesStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeHeadInputStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeHeadProductStage(const Bindings& bindings, const FusedStage& stage);
 
@@ -45,5 +48,9 @@ std::unique_ptr<ExecStage> MakeHeadProductStage(const Bindings& bindings, const 
 size_t GatedUnitOutputs(const PackedMatrix& gate, const PackedMatrix& up, bool a8);
 // Whether a gated product can write its output as A8 itself, so that no kActivate stage is needed: tasks own whole groups of 32.
 bool GatedOutputIsA8(const PackedMatrix& gate, const PackedMatrix& up, bool exact, bool output_wants_floats);
+
+// Floats of a sequence's state that the stage keeps (0: none), and bytes of scratch that it wants in a thread.
+size_t StateFloats(const Graph& graph, const FusedStage& stage);
+size_t RecurrentScratch(const FusedStage& stage);
 
 }  // namespace moonlit

@@ -9,11 +9,12 @@ constexpr int64_t kSlotGroup = 16;
 }  // namespace
 
 // Every span has at least one row, so there are at most max_rows spans; a span of n rows touches at most n slot groups.
-Step::Step(size_t max_rows, size_t vocab, size_t cache_groups, size_t positions)
+Step::Step(size_t max_rows, size_t vocab, size_t cache_groups, size_t positions, bool has_state)
     : max_rows_(max_rows),
       vocab_(vocab),
       cache_groups_(cache_groups),
       learned_positions_(positions),
+      has_state_(has_state),
       span_rows_(max_rows),
       tokens_(max_rows),
       positions_(max_rows),
@@ -44,6 +45,15 @@ Status Step::CheckSpan(const StepSpan& span, size_t index) const {
                   "run %zu of span %zu begins at slot %lld: expected ascending multiples of %zu from 0 on, up to the "
                   "first new slot",
                   i, index, static_cast<long long>(span.runs[i].begin), kAttentionTile);
+  }
+  const bool starts = span.first_slot == 0;
+  if (has_state_ &&
+      (span.next_state == nullptr || span.next_state == span.state || (span.state == nullptr) != starts)) {
+    return Errorf(Code::kInvalidArgument,
+                  "span %zu begins at slot %lld %s a recurrent state, and %s: expected one from slot 1 on, and another "
+                  "one to write",
+                  index, static_cast<long long>(span.first_slot), span.state == nullptr ? "without" : "with",
+                  span.next_state == nullptr ? "there is none to write" : "there is one to write");
   }
   for (size_t i = 0; i < span.tokens.size(); ++i) {
     if (span.tokens[i] >= 0 && static_cast<size_t>(span.tokens[i]) < vocab_) continue;

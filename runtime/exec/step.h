@@ -40,7 +40,7 @@ inline constexpr size_t kHeadRows = 32;  // rows of one pass through the output 
 class Step {
  public:
   // positions: how many the model has learned.
-  Step(size_t max_rows, size_t vocab, size_t cache_groups, size_t positions);
+  Step(size_t max_rows, size_t vocab, size_t cache_groups, size_t positions, bool has_state);
 
   // Checks the spans and fills the tables. kInvalidArgument names span, what was expected and found.
   Status Begin(std::span<const StepSpan> spans);
@@ -68,6 +68,7 @@ class Step {
   Status CheckPositions() const;
 
   size_t max_rows_, vocab_, cache_groups_, learned_positions_;
+  bool has_state_;
   std::span<const StepSpan> spans_;
   size_t rows_ = 0, group_count_ = 0, wanted_count_ = 0;
   std::vector<size_t> span_rows_;

@@ -9,4 +9,9 @@ ValueId GatedFeedForward(Graph& graph, ValueId x, WeightId gate, WeightId up, We
   return graph.Linear(graph.Gate(gate_value, up_value, kind), down);
 }
 
+ValueId GatedHeadNorm(Graph& graph, ValueId x, ValueId gate, size_t heads, WeightId weight, float eps) {
+  const ValueId normed = graph.Norm(x, {.kind = NormKind::kRms, .eps = eps, .heads = heads, .weight = weight});
+  return graph.Gate(gate, normed, ActivationKind::kSilu);
+}
+
 }  // namespace moonlit

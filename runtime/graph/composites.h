@@ -10,4 +10,8 @@ namespace moonlit {
 ValueId GatedFeedForward(Graph& graph, ValueId x, WeightId gate, WeightId up, WeightId down,
                          ActivationKind kind = ActivationKind::kSilu);
 
+// The RMS norm of each of `heads` equal parts of x, times the weight (as wide as one part) and silu(gate): what follows the heads of
+// a gated delta rule. x, gate: [tokens, heads * n]; weight: [n].
+ValueId GatedHeadNorm(Graph& graph, ValueId x, ValueId gate, size_t heads, WeightId weight, float eps);
+
 }  // namespace moonlit

@@ -7,10 +7,11 @@
 namespace moonlit {
 namespace {
 
-constexpr const char* kStageNames[] = {"embed",          "add_positions", "activate",     "norm",      "products",
-                                       "gated_products", "gate",          "activation",   "add",       "scale",
-                                       "clamp",          "columns",       "sigmoid_gate", "route",     "gather_experts",
-                                       "gated_experts",  "down_experts",  "qkv_post",     "attention", "head"};
+constexpr const char* kStageNames[] = {
+    "embed",          "add_positions", "activate",     "norm",     "products",  "gated_products", "gate",
+    "activation",     "add",           "scale",        "clamp",    "columns",   "sigmoid_gate",   "route",
+    "gather_experts", "gated_experts", "down_experts", "qkv_post", "attention", "short_conv",     "linear_attention",
+    "gated_delta",    "decay",         "sigmoid",      "head"};
 
 class Fuser {
  public:
@@ -44,6 +45,8 @@ class Fuser {
     if (!n.inputs.empty()) stage.input = n.inputs[0];
     if (n.inputs.size() > 1) stage.input_b = n.inputs[1];
     if (n.inputs.size() > 2) stage.input_c = n.inputs[2];
+    if (n.inputs.size() > 3) stage.input_d = n.inputs[3];
+    if (n.inputs.size() > 4) stage.input_e = n.inputs[4];
     stage.output = n.output;
     return stage;
   }
@@ -104,6 +107,17 @@ class Fuser {
         break;
       case Op::kExperts:
         EmitExperts(i);
+        break;
+      case Op::kShortConv:
+      case Op::kLinearAttention:
+      case Op::kGatedDelta:
+        EmitRecurrent(n);
+        break;
+      case Op::kDecay:
+        Emit(StageKind::kDecay, n).parts.push_back({n.weights[0], n.weights[1]});
+        break;
+      case Op::kSigmoid:
+        Emit(StageKind::kSigmoid, n);
         break;
       case Op::kLogits:
         EmitHead(n);
@@ -247,6 +261,19 @@ class Fuser {
     ++fused_.attention_nodes;
   }
 
+  void EmitRecurrent(const Node& n) {
+    if (n.op == Op::kShortConv) {
+      FusedStage& stage = Emit(StageKind::kShortConv, n);
+      stage.parts.push_back({n.weights[0], n.weights.size() > 1 ? n.weights[1] : kNoWeight});
+      stage.silu = std::get<ShortConvAttributes>(n.attributes).silu;
+    } else {
+      const bool delta = n.op == Op::kGatedDelta;
+      Emit(delta ? StageKind::kGatedDelta : StageKind::kLinearAttention, n).recurrent =
+          std::get<RecurrentSpec>(n.attributes);
+    }
+    fused_.stages.back().state_index = fused_.state_nodes++;
+  }
+
   void EmitHead(const Node& n) {
     FusedStage& stage = Emit(StageKind::kHead, n);
     stage.output = kNoValue;
@@ -263,7 +290,8 @@ class Fuser {
     size_t last = 0;
     for (size_t s = 0; s < fused_.stages.size(); ++s) {
       const FusedStage& stage = fused_.stages[s];
-      bool reads = stage.input == v || stage.input_b == v || stage.input_c == v;
+      bool reads =
+          stage.input == v || stage.input_b == v || stage.input_c == v || stage.input_d == v || stage.input_e == v;
       for (const ProductPart& part : stage.parts) reads |= part.addend == v;
       if (reads) last = s;
     }
@@ -297,15 +325,20 @@ void AppendValue(std::string& text, const char* before, ValueId v) {
   if (v != kNoValue) text += before + ("%" + std::to_string(v));
 }
 
+// Whether the stage writes what later steps read, so that it needs every row.
+bool ChangesSequence(StageKind kind) {
+  return kind == StageKind::kQkvPost || kind == StageKind::kShortConv || kind == StageKind::kLinearAttention ||
+         kind == StageKind::kGatedDelta;
+}
+
 }  // namespace
 
 const char* StageKindName(StageKind kind) { return kStageNames[static_cast<size_t>(kind)]; }
 
 FusedGraph Fuse(const Graph& graph) {
   FusedGraph fused = Fuser(graph).Run();
-  for (auto stage = fused.stages.rbegin(); stage != fused.stages.rend() && stage->kind != StageKind::kQkvPost;
-       ++stage) {
-    stage->tail = fused.attention_nodes != 0;
+  for (auto stage = fused.stages.rbegin(); stage != fused.stages.rend() && !ChangesSequence(stage->kind); ++stage) {
+    stage->tail = fused.attention_nodes + fused.state_nodes != 0;
   }
   return fused;
 }
@@ -317,6 +350,8 @@ std::string FusedGraph::Dump(const Graph& graph) const {
     AppendValue(text, " ", stage.input);
     AppendValue(text, " ", stage.input_b);
     AppendValue(text, " ", stage.input_c);
+    AppendValue(text, " ", stage.input_d);
+    AppendValue(text, " ", stage.input_e);
     if (stage.norm) {
       text += " norm ";
       text += stage.norm->weight == kNoWeight ? "(no weight)" : graph.weights()[stage.norm->weight].name;

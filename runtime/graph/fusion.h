@@ -11,8 +11,8 @@
 //     a kActivate stage without a norm.
 //   - Experts are four stages: rows choose, their activations are gathered by expert, gate and up as above, and down, which takes
 //     an addend like a Linear.
-//   - The last norm and the head are one stage, which runs on the wanted rows only; the stages between the last cache write
-//     and the head are marked, so that a chunk of a prompt need not compute them at all.
+//   - The last norm and the head are one stage, which runs on the wanted rows only; the stages between the last cache write (or
+//     change of a recurrent state) and the head are marked, so that a chunk of a prompt need not compute them at all.
 #pragma once
 
 #include <cstdint>
@@ -26,26 +26,31 @@
 namespace moonlit {
 
 enum class StageKind : uint8_t {
-  kEmbed,          // token ids -> output (parts[0].weight is the table)
-  kAddPositions,   // input + rows of a table by position (parts[0]: table, bias) -> output
-  kActivate,       // input, normalised if norm is set -> product input `output` (a product's form: see exec)
-  kNorm,           // input -> output as plain floats: a norm that something other than a product reads
-  kProducts,       // product input -> parts[i].output = x W^T (+ bias) (+ addend)
-  kGatedProducts,  // product input -> output = gate(x parts[0]^T) * (x parts[1]^T), or gate(x parts[0]^T) alone
-  kGate,           // inputs gate (input) and up (input_b) -> output, when they could not be fused
-  kActivation,     // input -> output, likewise
-  kAdd,            // input + input_b -> output, likewise
-  kScale,          // input * factor (* factor_weight) -> output
-  kClamp,          // input, into [-factor, factor] -> output
-  kColumns,        // columns of input from first_column on -> output
-  kSigmoidGate,    // input_b, each row by the sigmoid of input -> output
-  kRoute,          // router's logits (input): every row chooses its experts
-  kGatherExperts,  // product input `input` -> the same rows, ordered by expert
-  kGatedExperts,   // gathered rows (input) -> gate(x parts[0]^T) * (x parts[1]^T), by the row's expert
-  kDownExperts,    // the former -> parts[0].output = weighted sum over a row's experts (+ addend)
-  kQkvPost,        // queries (input) and keys (input_b): head norms, RoPE; keys and values (input_c) go to the cache
-  kAttention,      // queries (input) over the cache -> output
-  kHead,           // wanted rows of input: norm, product with parts[0] -> logits
+  kEmbed,            // token ids -> output (parts[0].weight is the table)
+  kAddPositions,     // input + rows of a table by position (parts[0]: table, bias) -> output
+  kActivate,         // input, normalised if norm is set -> product input `output` (a product's form: see exec)
+  kNorm,             // input -> output as plain floats: a norm that something other than a product reads
+  kProducts,         // product input -> parts[i].output = x W^T (+ bias) (+ addend)
+  kGatedProducts,    // product input -> output = gate(x parts[0]^T) * (x parts[1]^T), or gate(x parts[0]^T) alone
+  kGate,             // inputs gate (input) and up (input_b) -> output, when they could not be fused
+  kActivation,       // input -> output, likewise
+  kAdd,              // input + input_b -> output, likewise
+  kScale,            // input * factor (* factor_weight) -> output
+  kClamp,            // input, into [-factor, factor] -> output
+  kColumns,          // columns of input from first_column on -> output
+  kSigmoidGate,      // input_b, each row by the sigmoid of input -> output
+  kRoute,            // router's logits (input): every row chooses its experts
+  kGatherExperts,    // product input `input` -> the same rows, ordered by expert
+  kGatedExperts,     // gathered rows (input) -> gate(x parts[0]^T) * (x parts[1]^T), by the row's expert
+  kDownExperts,      // the former -> parts[0].output = weighted sum over a row's experts (+ addend)
+  kQkvPost,          // queries (input) and keys (input_b): head norms, RoPE; keys and values (input_c) go to the cache
+  kAttention,        // queries (input) over the cache -> output
+  kShortConv,        // input -> output, by the state; silu if set. parts[0] is weight and bias
+  kLinearAttention,  // queries (input), keys (input_b), values (input_c) -> output, by the state
+  kGatedDelta,       // the same with decays (input_d) and betas (input_e)
+  kDecay,            // input -> output. parts[0] is rate and bias
+  kSigmoid,          // input -> output
+  kHead,             // wanted rows of input: norm, product with parts[0] -> logits
 };
 const char* StageKindName(StageKind kind);
 
@@ -60,6 +65,7 @@ struct FusedStage {
   StageKind kind;
   int layer;
   ValueId input = kNoValue, input_b = kNoValue, input_c = kNoValue;
+  ValueId input_d = kNoValue, input_e = kNoValue;
   ValueId output = kNoValue;
   std::optional<NormSpec> norm;  // kActivate, kNorm, kHead
   ActivationKind gate = ActivationKind::kSilu;
@@ -71,7 +77,10 @@ struct FusedStage {
   uint32_t experts_index = 0;    // counts the experts nodes
   AttentionSpec attention;       // kQkvPost, kAttention
   uint32_t attention_index = 0;  // counts the attention nodes
-  // After the last cache write: nothing but the head reads these rows, so only those that lead to wanted outputs matter.
+  RecurrentSpec recurrent;       // kLinearAttention, kGatedDelta
+  bool silu = false;             // kShortConv
+  uint32_t state_index = 0;      // counts the nodes with a state: kShortConv, kLinearAttention, kGatedDelta
+  // After the last cache write and the last change of a state: nothing but the head reads these rows, so only those that lead to wanted outputs matter.
   bool tail = false;
 };
 
@@ -81,6 +90,7 @@ struct FusedGraph {
   std::vector<ValueId> storage;
   uint32_t attention_nodes = 0;
   uint32_t experts_nodes = 0;
+  uint32_t state_nodes = 0;
   std::string Dump(const Graph& graph) const;
 };
 

@@ -145,6 +145,24 @@ ValueId Graph::Experts(ValueId x, ValueId logits, const ExpertWeights& weights, 
       spec);
 }
 
+ValueId Graph::ShortConv(ValueId x, WeightId weight, WeightId bias, bool silu) {
+  return Append(Op::kShortConv, {x}, WithOptional({weight}, {bias}), ShortConvAttributes{silu});
+}
+
+ValueId Graph::LinearAttention(ValueId q, ValueId k, ValueId v, const RecurrentSpec& spec) {
+  return Append(Op::kLinearAttention, {q, k, v}, {}, spec);
+}
+
+ValueId Graph::GatedDelta(ValueId q, ValueId k, ValueId v, ValueId decay, ValueId beta, const RecurrentSpec& spec) {
+  return Append(Op::kGatedDelta, {q, k, v, decay, beta}, {}, spec);
+}
+
+ValueId Graph::Decay(ValueId alpha, WeightId rate, WeightId bias) {
+  return Append(Op::kDecay, {alpha}, {rate, bias}, DecayAttributes{});
+}
+
+ValueId Graph::Sigmoid(ValueId x) { return Append(Op::kSigmoid, {x}, {}, SigmoidAttributes{}); }
+
 void Graph::Logits(ValueId x, WeightId head, WeightId bias, float softcap) {
   Append(Op::kLogits, {x}, WithOptional({head}, {bias}), LogitsAttributes{softcap});
 }

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/graph/recurrent.h"
 #include "runtime/tensor/shape.h"
 
 namespace moonlit {
@@ -148,13 +149,19 @@ struct ColumnsAttributes {
   size_t first, count;
 };
 struct SigmoidGateAttributes {};
+struct ShortConvAttributes {
+  bool silu;
+};
+struct DecayAttributes {};
+struct SigmoidAttributes {};
 struct LogitsAttributes {
   float softcap;
 };
 
 using Attributes = std::variant<EmbedAttributes, AddPositionsAttributes, NormSpec, LinearAttributes, AttentionSpec,
                                 AddAttributes, GateAttributes, ActivationAttributes, ScaleAttributes, ClampAttributes,
-                                ColumnsAttributes, SigmoidGateAttributes, ExpertsSpec, LogitsAttributes>;
+                                ColumnsAttributes, SigmoidGateAttributes, ExpertsSpec, RecurrentSpec,
+                                ShortConvAttributes, DecayAttributes, SigmoidAttributes, LogitsAttributes>;
 
 struct Value {
   size_t width;       // [tokens, width]
@@ -218,6 +225,16 @@ class Graph {
   // Mixture of experts (Shazeer et al. 2017, arXiv:1701.06538). logits: [tokens, experts] of the router. A row's output is the sum
   // over its chosen experts e, by ascending number, of weight * (down_e (gate(gate_e x + b, up_e x + b)) + b).
   ValueId Experts(ValueId x, ValueId logits, const ExpertWeights& weights, const ExpertsSpec& spec);
+  // Recurrent layers. What they remember of a sequence has a constant size (Plan::state_bytes) and is no part of the cache.
+  // Every channel by itself over the last `width` tokens, weight: a Table [channels, width] whose last column meets the token
+  // itself, bias [channels]; then silu if wanted.
+  ValueId ShortConv(ValueId x, WeightId weight, WeightId bias, bool silu);
+  // q and k hold key_heads of key_dim, v value_heads of value_dim -> [tokens, value_heads * value_dim]. All three may be one value.
+  ValueId LinearAttention(ValueId q, ValueId k, ValueId v, const RecurrentSpec& spec);
+  // decay: the logarithm, at most 0, and beta: [tokens, value_heads] each.
+  ValueId GatedDelta(ValueId q, ValueId k, ValueId v, ValueId decay, ValueId beta, const RecurrentSpec& spec);
+  ValueId Decay(ValueId alpha, WeightId rate, WeightId bias);  // rate * log(1 + exp(alpha + bias)), weights [width]
+  ValueId Sigmoid(ValueId x);
   // head: [vocab, d], bias: [vocab]. softcap: logits become softcap * tanh(logits / softcap); 0: off. Ends the graph.
   void Logits(ValueId x, WeightId head, WeightId bias = kNoWeight, float softcap = 0);
 

@@ -76,6 +76,30 @@ Status CheckWidth(const char* what, size_t found, size_t count, size_t dim) {
   return Errorf(Code::kCorrupt, "%s are %zu wide: expected %zu heads of %zu", what, found, count, dim);
 }
 
+// Heads that begin at column `first` of a value that may hold more.
+Status CheckColumns(const char* what, size_t width, size_t first, size_t count, size_t dim) {
+  if (first <= width && count * dim <= width - first) return Status();
+  return Errorf(Code::kCorrupt, "%s are %zu wide: expected %zu heads of %zu from column %zu on", what, width, count,
+                dim, first);
+}
+
+Status CheckRecurrent(const Graph& graph, const Node& node, const RecurrentSpec& spec) {
+  const auto is_size = [](size_t n, size_t most) { return n > 0 && n <= most; };
+  constexpr size_t kMostHeads = size_t{1} << 16;
+  if (!is_size(spec.key_heads, kMostHeads) || !is_size(spec.value_heads, kMostHeads) ||
+      spec.value_heads % spec.key_heads != 0 || !is_size(spec.key_dim, kMostRecurrentDim) ||
+      !is_size(spec.value_dim, kMostRecurrentDim)) {
+    return Errorf(
+        Code::kCorrupt,
+        "%zu value heads of %zu over %zu key heads of %zu: expected a multiple, no zero, and heads of at most "
+        "%zu",
+        spec.value_heads, spec.value_dim, spec.key_heads, spec.key_dim, kMostRecurrentDim);
+  }
+  MOONLIT_RETURN_IF_ERROR(CheckColumns("queries", Width(graph, node, 0), spec.q_first, spec.key_heads, spec.key_dim));
+  MOONLIT_RETURN_IF_ERROR(CheckColumns("keys", Width(graph, node, 1), spec.k_first, spec.key_heads, spec.key_dim));
+  return CheckColumns("values", Width(graph, node, 2), spec.v_first, spec.value_heads, spec.value_dim);
+}
+
 }  // namespace
 
 Result<size_t> EmbedShape(const Graph& graph, const Node& node) {
@@ -185,6 +209,43 @@ Result<size_t> ExpertsShape(const Graph& graph, const Node& node) {
   }
   return down.shape[1];
 }
+
+Result<size_t> ShortConvShape(const Graph& graph, const Node& node) {
+  const size_t channels = Width(graph, node, 0);
+  const WeightSpec& weight = Weight(graph, node, 0);
+  MOONLIT_RETURN_IF_ERROR(CheckRank(weight, 2));
+  if (weight.shape[0] != channels || weight.shape[1] > kMostShortConvWidth || !weight.is_table) {
+    return Errorf(Code::kCorrupt, "weight %s: expected a table of %zu channels and at most %zu tokens, it has shape %s",
+                  weight.name.c_str(), channels, kMostShortConvWidth, weight.shape.ToString().c_str());
+  }
+  if (node.weights.size() > 1) MOONLIT_RETURN_IF_ERROR(CheckVector(Weight(graph, node, 1), channels));
+  return channels;
+}
+
+Result<size_t> LinearAttentionShape(const Graph& graph, const Node& node) {
+  const RecurrentSpec& spec = std::get<RecurrentSpec>(node.attributes);
+  MOONLIT_RETURN_IF_ERROR(CheckRecurrent(graph, node, spec));
+  return spec.value_heads * spec.value_dim;
+}
+
+Result<size_t> GatedDeltaShape(const Graph& graph, const Node& node) {
+  const RecurrentSpec& spec = std::get<RecurrentSpec>(node.attributes);
+  MOONLIT_RETURN_IF_ERROR(CheckRecurrent(graph, node, spec));
+  if (spec.normalise && !(spec.eps > 0)) {
+    return Errorf(Code::kCorrupt, "the norm of keys and queries adds %g: expected more than 0", double{spec.eps});
+  }
+  MOONLIT_RETURN_IF_ERROR(CheckWidth("decays", Width(graph, node, 3), spec.value_heads, 1));
+  MOONLIT_RETURN_IF_ERROR(CheckWidth("betas", Width(graph, node, 4), spec.value_heads, 1));
+  return spec.value_heads * spec.value_dim;
+}
+
+Result<size_t> DecayShape(const Graph& graph, const Node& node) {
+  const size_t width = Width(graph, node, 0);
+  for (size_t i = 0; i < 2; ++i) MOONLIT_RETURN_IF_ERROR(CheckVector(Weight(graph, node, i), width));
+  return width;
+}
+
+Result<size_t> SigmoidShape(const Graph& graph, const Node& node) { return Width(graph, node, 0); }
 
 Result<size_t> LogitsShape(const Graph& graph, const Node& node) { return LinearShape(graph, node); }
 

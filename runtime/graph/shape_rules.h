@@ -24,6 +24,11 @@ Result<size_t> ClampShape(const Graph& graph, const Node& node);
 Result<size_t> ColumnsShape(const Graph& graph, const Node& node);
 Result<size_t> SigmoidGateShape(const Graph& graph, const Node& node);
 Result<size_t> ExpertsShape(const Graph& graph, const Node& node);
+Result<size_t> ShortConvShape(const Graph& graph, const Node& node);
+Result<size_t> LinearAttentionShape(const Graph& graph, const Node& node);
+Result<size_t> GatedDeltaShape(const Graph& graph, const Node& node);
+Result<size_t> DecayShape(const Graph& graph, const Node& node);
+Result<size_t> SigmoidShape(const Graph& graph, const Node& node);
 Result<size_t> LogitsShape(const Graph& graph, const Node& node);
 
 }  // namespace moonlit
