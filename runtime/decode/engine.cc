@@ -118,6 +118,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
 
   const size_t pages = o.max_sessions * CeilDiv(o.n_ctx, o.page_tokens);
   PagePoolOptions pool_options;
+  o.share_prefixes = o.share_prefixes && !impl->plan->whole_sequences();
   pool_options.share_prefixes = o.share_prefixes;
   MOONLIT_ASSIGN_OR_RETURN(auto page_pool, PagePool::Create(impl->plan->cache_groups(), pages, pool_options));
   impl->sessions = std::make_shared<SessionPool>(std::move(page_pool), o.max_sessions);
@@ -283,6 +284,13 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
                   "context: %zu tokens are needed (%lld held, %zu new), %zu are allowed; shorten the prompt or load "
                   "with a larger n_ctx",
                   needed, static_cast<long long>(start), tokens.size(), impl_->options.n_ctx);
+  }
+  if (impl_->plan->whole_sequences() && (start != 0 || tokens.size() > impl_->options.chunk_tokens)) {
+    return Errorf(
+        Code::kInvalidArgument,
+        "prefill: %zu tokens after %lld, but the model is an encoder, whose tokens all see each other: expected "
+        "the whole text at once in an empty session, of at most %zu tokens (chunk_tokens)",
+        tokens.size(), static_cast<long long>(start), impl_->options.chunk_tokens);
   }
   size_t done = 0;
   if (outputs != Outputs::kAll) {

@@ -141,6 +141,7 @@ class Engine {
   // span 0 and token numbers of the whole call. Steps of other sessions may run between chunks.
   // With share_prefixes, blocks that the cache still has of such a text are taken, not computed: the same bits. Not with
   // kAll, and never the last token with kLast. *reused (may be null): how many tokens that were.
+  // An encoder (Plan::whole_sequences) takes its text at once, in an empty session: kInvalidArgument with the limit.
   Status Prefill(Session& session, std::span<const int32_t> tokens, Outputs outputs, LogitsConsumer* consumer,
                  const std::atomic<bool>* abort = nullptr, const std::function<void(size_t done)>& progress = {},
                  size_t* reused = nullptr);

@@ -78,7 +78,8 @@ struct Bindings {
   FloatRows logits;          // [kHeadRows, vocab]
   ProductInput head_input;   // [kHeadRows, width]
 
-  // Of every attention node: cache group, layer inside it, tables of its step, angles.
+  // Of every attention node: cache group and layer inside it (an earlier node's, if it shares that one's), tables of its step,
+  // angles.
   struct AttentionPlace {
     const PageLayout* layout;
     size_t group;

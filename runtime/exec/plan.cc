@@ -25,6 +25,7 @@ class PlanImpl : public Plan {
   const std::vector<PageLayout>& cache_groups() const override { return groups_; }
   size_t state_bytes() const override { return state_floats_ * sizeof(float); }
   PlanSize size() const override { return {weights_->packed_bytes(), arena_.size()}; }
+  bool whole_sequences() const override { return whole_sequences_; }
   std::string Describe() const override;
   Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) override;
 
@@ -32,6 +33,7 @@ class PlanImpl : public Plan {
   explicit PlanImpl(const PlanOptions& options) : options_(options) {}
   void ChooseKernels();
   Status MakeCacheGroups();
+  void AddCacheGroup(const AttentionSpec& spec);
   void PlaceAttention();
   void PlaceExperts();
   size_t PlaceStates();
@@ -48,6 +50,7 @@ class PlanImpl : public Plan {
   FusedGraph fused_;
   size_t vocab_ = 0;
   size_t state_floats_ = 0;
+  bool whole_sequences_ = false;
   std::unique_ptr<WeightStore> weights_;
   std::vector<PageLayout> groups_;
   std::vector<size_t> group_of_, layer_in_group_;  // [attention nodes]
@@ -95,6 +98,7 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   size_t scratch = plan->PlaceStates();
   const bool has_state = plan->state_floats_ != 0;
   plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size(), positions, has_state);
+  if (plan->whole_sequences_) plan->step_->WantWholeSequences();
   plan->ChooseKernels();
   plan->PlaceExperts();
   for (const PageLayout& layout : plan->groups_) {
@@ -126,27 +130,27 @@ void PlanImpl::ChooseKernels() {
   bindings_.recurrent = &GetLinearAttentionTable(options_.variant);
 }
 
-// Layers with equal KV heads, head sizes and window share a cache group, in graph order.
+// Layers with equal KV heads, head sizes, window and chunk share a cache group, in graph order.
 Status PlanImpl::MakeCacheGroups() {
-  std::vector<size_t> windows;
+  std::vector<const AttentionSpec*> specs;  // of the groups
   for (const FusedStage& stage : fused_.stages) {
     if (stage.kind != StageKind::kAttention) continue;
     const AttentionSpec& spec = stage.attention;
+    whole_sequences_ |= spec.bidirectional;
+    if (stage.kv_index != stage.attention_index) {  // an earlier layer's cache
+      group_of_.push_back(group_of_[stage.kv_index]);
+      layer_in_group_.push_back(layer_in_group_[stage.kv_index]);
+      continue;
+    }
     size_t g = 0;
-    while (g < groups_.size() && !(groups_[g].kv_heads == spec.kv_heads && groups_[g].key_dim == spec.key_dim &&
-                                   groups_[g].value_dim == spec.value_dim && windows[g] == spec.window)) {
+    while (g < groups_.size() && !(specs[g]->kv_heads == spec.kv_heads && specs[g]->key_dim == spec.key_dim &&
+                                   specs[g]->value_dim == spec.value_dim && specs[g]->window == spec.window &&
+                                   specs[g]->chunk == spec.chunk)) {
       ++g;
     }
     if (g == groups_.size()) {
-      PageLayout layout{};
-      layout.page_tokens = static_cast<uint32_t>(std::min<size_t>(options_.page_tokens, UINT32_MAX));
-      layout.kv_heads = static_cast<uint32_t>(spec.kv_heads);
-      layout.key_dim = static_cast<uint32_t>(spec.key_dim);
-      layout.value_dim = static_cast<uint32_t>(spec.value_dim);
-      layout.key_type = options_.key_type;
-      layout.value_type = options_.value_type;
-      groups_.push_back(layout);
-      windows.push_back(spec.window);
+      specs.push_back(&spec);
+      AddCacheGroup(spec);
     }
     group_of_.push_back(g);
     layer_in_group_.push_back(groups_[g].layers++);
@@ -160,6 +164,17 @@ Status PlanImpl::MakeCacheGroups() {
                   layout.kv_heads, layout.key_dim, layout.value_dim, layout.page_tokens, kAttentionTile, kMaxHeadDim);
   }
   return Status();
+}
+
+void PlanImpl::AddCacheGroup(const AttentionSpec& spec) {
+  PageLayout layout{};
+  layout.page_tokens = static_cast<uint32_t>(std::min<size_t>(options_.page_tokens, UINT32_MAX));
+  layout.kv_heads = static_cast<uint32_t>(spec.kv_heads);
+  layout.key_dim = static_cast<uint32_t>(spec.key_dim);
+  layout.value_dim = static_cast<uint32_t>(spec.value_dim);
+  layout.key_type = options_.key_type;
+  layout.value_type = options_.value_type;
+  groups_.push_back(layout);
 }
 
 RopeAngles* PlanImpl::AnglesFor(const RopeSpec& spec) {

@@ -61,6 +61,9 @@ struct StepSpan {
   // where it goes. They do not overlap; `state` is only read, so that a step that fails has changed nothing.
   const float* state = nullptr;
   float* next_state = nullptr;
+  // So many first tokens of the span see each other whatever their order, and windows and chunks do not part them (a prefix, an
+  // image); at most all. They lie in one span: what was fed before can't see them.
+  size_t prefix = 0;
 };
 
 // Receives logits, at most 32 rows at a time, in the order of spans and tokens, from the thread that called Run.
@@ -91,6 +94,9 @@ class Plan {
   // What recurrent layers remember of one sequence; 0: the model has none.
   virtual size_t state_bytes() const { return 0; }
   virtual PlanSize size() const = 0;
+  // Whether some layer is an encoder's (AttentionSpec::bidirectional). A sequence is then fed in one step, which starts at slot
+  // 0, and no part of it may serve another one.
+  virtual bool whole_sequences() const { return false; }
   virtual std::string Describe() const = 0;  // stages, kernels and bytes, one a line, for `doctor` and bench
 
   // One step. Nothing is allocated. Not thread safe: one step at a time (the engine serialises). On kCancelled or any error the

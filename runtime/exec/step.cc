@@ -18,6 +18,7 @@ Step::Step(size_t max_rows, size_t vocab, size_t cache_groups, size_t positions,
       span_rows_(max_rows),
       tokens_(max_rows),
       positions_(max_rows),
+      slots_(max_rows),
       groups_(max_rows),
       wanted_(max_rows) {}
 
@@ -37,6 +38,20 @@ Status Step::CheckSpan(const StepSpan& span, size_t index) const {
   if (!span.positions.empty() && span.positions.size() != span.tokens.size()) {
     return Errorf(Code::kInvalidArgument, "span %zu has %zu positions for %zu tokens", index, span.positions.size(),
                   span.tokens.size());
+  }
+  if (span.prefix > span.tokens.size()) {
+    return Errorf(
+        Code::kInvalidArgument,
+        "the first %zu tokens of span %zu shall see each other: expected at most its %zu; feed such tokens in "
+        "one step",
+        span.prefix, index, span.tokens.size());
+  }
+  if (whole_sequences_ && span.first_slot != 0) {
+    return Errorf(
+        Code::kInvalidArgument,
+        "span %zu starts at slot %lld, but the model is an encoder, whose tokens all see each other: expected "
+        "slot 0, the whole text in one step",
+        index, static_cast<long long>(span.first_slot));
   }
   for (size_t i = 0; i < span.runs.size(); ++i) {
     const bool follows = i == 0 ? span.runs[i].begin == 0 : span.runs[i].begin > span.runs[i - 1].begin;
@@ -71,6 +86,7 @@ void Step::AddSpan(const StepSpan& span, size_t index) {
     const size_t row = rows_ + i;
     const int64_t slot = span.first_slot + static_cast<int64_t>(i);
     tokens_[row] = span.tokens[i];
+    slots_[row] = slot;
     positions_[row] = span.positions.empty() ? slot + shift : span.positions[i];
     if (i == 0 || slot % kSlotGroup == 0) {
       groups_[group_count_++] = {static_cast<uint32_t>(index), static_cast<uint32_t>(row), 0, slot};

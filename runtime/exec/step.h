@@ -55,9 +55,13 @@ class Step {
   std::span<const StepSpan> spans() const { return spans_; }
   size_t span_row(size_t span) const { return span_rows_[span]; }  // first row of the span
   int32_t token(size_t row) const { return tokens_[row]; }
-  int64_t position(size_t row) const { return positions_[row]; }
+  int64_t position(size_t row) const { return positions_[row]; }  // what RoPE turns by
+  int64_t slot(size_t row) const { return slots_[row]; }          // where the text as it stands has the token
   std::span<const SlotGroup> slot_groups() const { return {groups_.data(), group_count_}; }
   std::span<const WantedRow> wanted() const { return {wanted_.data(), wanted_count_}; }
+
+  // Before the first step, if spans must start at slot 0 (Plan::whole_sequences).
+  void WantWholeSequences() { whole_sequences_ = true; }
 
   // The head's current block of wanted rows.
   size_t head_first = 0;
@@ -68,13 +72,14 @@ class Step {
   void AddSpan(const StepSpan& span, size_t index);
   Status CheckPositions() const;
 
+  bool whole_sequences_ = false;
   size_t max_rows_, vocab_, cache_groups_, learned_positions_;
   bool has_state_;
   std::span<const StepSpan> spans_;
   size_t rows_ = 0, group_count_ = 0, wanted_count_ = 0;
   std::vector<size_t> span_rows_;
   std::vector<int32_t> tokens_;
-  std::vector<int64_t> positions_;
+  std::vector<int64_t> positions_, slots_;
   std::vector<SlotGroup> groups_;
   std::vector<WantedRow> wanted_;
 };

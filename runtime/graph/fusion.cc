@@ -82,6 +82,7 @@ class Fuser {
         EmitProducts(i);
         break;
       case Op::kAttention:
+      case Op::kSharedAttention:
         EmitAttention(n);
         break;
       case Op::kAdd:
@@ -252,13 +253,19 @@ class Fuser {
 
   void EmitAttention(const Node& n) {
     const AttentionSpec& spec = std::get<AttentionSpec>(n.attributes);
+    const uint32_t index = fused_.attention_nodes++;
+    kv_layers_.push_back(n.op == Op::kAttention ? n.layer : -1);
+    uint32_t kv_index = index;
+    for (uint32_t i = 0; n.op == Op::kSharedAttention && i < index && kv_index == index; ++i) {
+      if (kv_layers_[i] == spec.kv_layer) kv_index = i;
+    }
     for (StageKind kind : {StageKind::kQkvPost, StageKind::kAttention}) {
       FusedStage& stage = Emit(kind, n);
       stage.attention = spec;
-      stage.attention_index = fused_.attention_nodes;
+      stage.attention_index = index;
+      stage.kv_index = kv_index;
     }
     fused_.stages[fused_.stages.size() - 2].output = kNoValue;
-    ++fused_.attention_nodes;
   }
 
   void EmitRecurrent(const Node& n) {
@@ -318,6 +325,7 @@ class Fuser {
   FusedGraph fused_;
   std::vector<std::vector<uint32_t>> users_;  // [values] -> nodes
   std::vector<bool> done_;                    // [nodes]
+  std::vector<int> kv_layers_;                // [attention nodes so far] layer whose keys it writes, -1: none
   std::vector<bool> activated_;               // [values]
 };
 
@@ -326,8 +334,10 @@ void AppendValue(std::string& text, const char* before, ValueId v) {
 }
 
 // Whether the stage writes what later steps read, so that it needs every row.
-bool ChangesSequence(StageKind kind) {
-  return kind == StageKind::kQkvPost || kind == StageKind::kShortConv || kind == StageKind::kLinearAttention ||
+bool ChangesSequence(const FusedStage& stage) {
+  const StageKind kind = stage.kind;
+  const bool writes_cache = kind == StageKind::kQkvPost && stage.input_b != kNoValue;
+  return writes_cache || kind == StageKind::kShortConv || kind == StageKind::kLinearAttention ||
          kind == StageKind::kGatedDelta;
 }
 
@@ -337,7 +347,7 @@ const char* StageKindName(StageKind kind) { return kStageNames[static_cast<size_
 
 FusedGraph Fuse(const Graph& graph) {
   FusedGraph fused = Fuser(graph).Run();
-  for (auto stage = fused.stages.rbegin(); stage != fused.stages.rend() && !ChangesSequence(stage->kind); ++stage) {
+  for (auto stage = fused.stages.rbegin(); stage != fused.stages.rend() && !ChangesSequence(*stage); ++stage) {
     stage->tail = fused.attention_nodes + fused.state_nodes != 0;
   }
   return fused;

@@ -43,7 +43,8 @@ enum class StageKind : uint8_t {
   kGatherExperts,    // product input `input` -> the same rows, ordered by expert
   kGatedExperts,     // gathered rows (input) -> gate(x parts[0]^T) * (x parts[1]^T), by the row's expert
   kDownExperts,      // the former -> parts[0].output = weighted sum over a row's experts (+ addend)
-  kQkvPost,          // queries (input) and keys (input_b): head norms, RoPE; keys and values (input_c) go to the cache
+  kQkvPost,          // queries (input) and keys (input_b): head norms, RoPE; keys and values (input_c) go to the cache,
+                     // unless they are an earlier layer's (input_b is not set)
   kAttention,        // queries (input) over the cache -> output
   kShortConv,        // input -> output, by the state; silu if set. parts[0] is weight and bias
   kLinearAttention,  // queries (input), keys (input_b), values (input_c) -> output, by the state
@@ -77,6 +78,7 @@ struct FusedStage {
   uint32_t experts_index = 0;    // counts the experts nodes
   AttentionSpec attention;       // kQkvPost, kAttention
   uint32_t attention_index = 0;  // counts the attention nodes
+  uint32_t kv_index = 0;         // the attention node whose cache it reads: itself, or an earlier one
   RecurrentSpec recurrent;       // kLinearAttention, kGatedDelta
   bool silu = false;             // kShortConv
   uint32_t state_index = 0;      // counts the nodes with a state: kShortConv, kLinearAttention, kGatedDelta

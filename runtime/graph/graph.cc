@@ -2,6 +2,7 @@
 #include "runtime/graph/graph.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/graph/shape_rules.h"
 
@@ -39,6 +40,14 @@ std::vector<WeightId> WithOptional(std::vector<WeightId> weights, std::initializ
 }
 
 }  // namespace
+
+float AlibiSlope(float max_bias, size_t heads, size_t head) {
+  size_t n = 1;
+  while (2 * n <= heads) n *= 2;
+  const double step = double{max_bias} / static_cast<double>(n);
+  const double steps = head < n ? static_cast<double>(head + 1) : static_cast<double>(head - n) + 0.5;
+  return static_cast<float>(std::exp2(-step * steps));
+}
 
 const char* OpName(Op op) { return TraitsOf(op).name; }
 
@@ -110,6 +119,11 @@ ValueId Graph::Linear(ValueId x, WeightId matrix, WeightId bias) {
 
 ValueId Graph::Attention(ValueId q, ValueId k, ValueId v, const AttentionSpec& spec) {
   return Append(Op::kAttention, {q, k, v}, {}, spec);
+}
+
+ValueId Graph::SharedAttention(ValueId q, int kv_layer, AttentionSpec spec) {
+  spec.kv_layer = kv_layer;
+  return Append(Op::kSharedAttention, {q}, {}, spec);
 }
 
 ValueId Graph::Add(ValueId a, ValueId b) { return Append(Op::kAdd, {a, b}, {}, AddAttributes{}); }

@@ -64,19 +64,52 @@ struct RopeSpec {
   bool operator==(const RopeSpec&) const = default;
 };
 
+// Multiplies the rotated query at position p by 1 + scale * ln(1 + floor((p + offset) / floor)): llama 4, where a layer does not
+// rotate (offset 1).
+struct QueryTemperature {
+  size_t floor = 0;  // 0: off
+  double scale = 0;
+  size_t offset = 0;
+};
+
+// What is taken of a head before RoPE. Both are in kernels/norm.
+enum class HeadNorm : uint8_t { kRms, kLayer };
+
+// One attention layer. Positions are those of the text as it stands now, that is slots of the cache: after a context shift
+// windows, chunks and ALiBi go by the places that the tokens have then (docs/design.md).
 struct AttentionSpec {
   size_t heads = 0;
   size_t kv_heads = 0;  // divides heads; query head h reads KV head h / (heads / kv_heads)
   size_t key_dim = 0;   // head size of queries and keys
   size_t value_dim = 0;
   float scale = 0;    // multiplies q . k
-  float softcap = 0;  // 0: off
-  size_t window = 0;  // key j is visible to query i iff 0 <= i - j < window; 0: no limit
-  RopeSpec rope;
-  WeightId q_norm = kNoWeight;  // [key_dim] RMS norm of every head before RoPE, or kNoWeight
+  float softcap = 0;  // score = softcap * tanh(score / softcap), before ALiBi; 0: off
+  // Key j is visible to query i iff j <= i and every rule below holds.
+  size_t window = 0;  // i - j < window; 0: no limit
+  size_t chunk = 0;   // i / chunk == j / chunk (llama 4); 0: no limit
+  // An encoder (bert): the tokens of a sequence all come in one step and see each other whatever their order; a window then
+  // goes both ways, |i - j| < window. No chunk.
+  bool bidirectional = false;
+  // ALiBi (Press et al. 2022, arXiv:2108.12409): score -= slope(h) * (i - j), see AlibiSlope; 0: off. bloom: 8.
+  float alibi_max_bias = 0;
+  WeightId sinks = kNoWeight;  // [heads] logits that join a row's softmax and have no value (gpt-oss), or kNoWeight
+  RopeSpec rope;               // RopePairs::kNone: this layer does not rotate
+  QueryTemperature temperature;
+  // Norm of every head before RoPE: a weight for all heads, [key_dim], or one a head, [heads, key_dim] and
+  // [kv_heads, key_dim] (Graph::Table); or kNoWeight.
+  WeightId q_norm = kNoWeight;
   WeightId k_norm = kNoWeight;
+  HeadNorm norm_kind = HeadNorm::kRms;
+  bool plain_norms = false;  // heads of q and k without a weight are normalised too (llama 4)
+  bool value_norm = false;   // RMS norm without a weight of every head of v (gemma 4)
   float norm_eps = 0;
+  int kv_layer = -1;  // Graph::SharedAttention's
 };
+
+// 2^(-max_bias / n * (h + 1)) for the first n heads, n the largest power of two up to `heads`, then what lies between them for
+// twice as many, 2^(-max_bias / 2n * (2 (h - n) + 1)): the paper's code (ofirpress/attention_with_linear_biases), bloom, and
+// mpt, which spells it the other way round.
+float AlibiSlope(float max_bias, size_t heads, size_t head);
 
 // What follows an up product, or the gate's (kernels/activation has the formulas).
 enum class ActivationKind : uint8_t { kSilu, kGelu, kGeluTanh, kReluSquared };
@@ -212,8 +245,11 @@ class Graph {
   ValueId Linear(ValueId x, WeightId matrix, WeightId bias = kNoWeight);  // x W^T + b
   // q [tokens, heads * key_dim], k [tokens, kv_heads * key_dim], v [tokens, kv_heads * value_dim] -> [tokens, heads * value_dim].
   // Head norms, RoPE and the cache write are part of the op: keys enter the cache rotated. They happen in place, so q and k may
-  // have no other reader.
+  // have no other reader; but k and v may be one value (gemma 4), of which v is what it was before k's norm.
   ValueId Attention(ValueId q, ValueId k, ValueId v, const AttentionSpec& spec);
+  // The same over the keys and values that the attention of an earlier layer (SetLayer) has written, with equal KV heads, sizes,
+  // window and chunk (gemma 4's last layers). What belongs to k and v in the spec is not read.
+  ValueId SharedAttention(ValueId q, int kv_layer, AttentionSpec spec);
   ValueId Add(ValueId a, ValueId b);
   ValueId Gate(ValueId gate, ValueId up, ActivationKind kind);  // silu(gate) * up (Shazeer 2020, arXiv:2002.05202)
   ValueId Activation(ValueId x, ActivationKind kind);

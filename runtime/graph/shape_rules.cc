@@ -100,6 +100,44 @@ Status CheckRecurrent(const Graph& graph, const Node& node, const RecurrentSpec&
   return CheckColumns("values", Width(graph, node, 2), spec.v_first, spec.value_heads, spec.value_dim);
 }
 
+// [dim], or a table of one norm a head, [heads, dim].
+Status CheckHeadNorm(const Graph& graph, WeightId id, size_t heads, size_t dim) {
+  if (id == kNoWeight || id >= graph.weights().size()) return CheckOptionalVector(graph, id, dim);
+  const WeightSpec& weight = graph.weights()[id];
+  if (weight.shape.rank() == 1) return CheckVector(weight, dim);
+  if (weight.is_table && weight.shape == Shape{heads, dim}) return Status();
+  return Errorf(Code::kCorrupt, "weight %s: expected [%zu] or a table [%zu, %zu], it has %s", weight.name.c_str(), dim,
+                heads, dim, weight.shape.ToString().c_str());
+}
+
+bool IsCount(double x) { return x >= 0 && x < 1e6; }  // false for NaN
+
+Status CheckMask(const AttentionSpec& spec) {
+  constexpr size_t kMost = size_t{1} << 40;
+  if (spec.window > kMost || spec.chunk > kMost || (spec.bidirectional && spec.chunk != 0)) {
+    return Errorf(Code::kCorrupt,
+                  "a window of %zu and chunks of %zu%s: expected up to 2^40, and no chunks in an encoder", spec.window,
+                  spec.chunk, spec.bidirectional ? " of an encoder" : "");
+  }
+  if (IsCount(spec.softcap) && IsCount(spec.alibi_max_bias) && IsCount(spec.temperature.scale)) return Status();
+  return Errorf(Code::kCorrupt, "a softcap of %g, an ALiBi bias of %g, a temperature's scale of %g: expected 0 to 1e6",
+                double{spec.softcap}, double{spec.alibi_max_bias}, spec.temperature.scale);
+}
+
+// What does not depend on who writes the keys.
+Status CheckAttention(const Graph& graph, const Node& node, const AttentionSpec& spec) {
+  if (spec.heads == 0 || spec.kv_heads == 0 || spec.heads % spec.kv_heads != 0 || spec.key_dim == 0 ||
+      spec.value_dim == 0) {
+    return Errorf(Code::kCorrupt, "%zu heads over %zu KV heads of size %zu and %zu: expected a multiple, and no zero",
+                  spec.heads, spec.kv_heads, spec.key_dim, spec.value_dim);
+  }
+  MOONLIT_RETURN_IF_ERROR(CheckWidth("queries", Width(graph, node, 0), spec.heads, spec.key_dim));
+  MOONLIT_RETURN_IF_ERROR(CheckMask(spec));
+  MOONLIT_RETURN_IF_ERROR(CheckHeadNorm(graph, spec.q_norm, spec.heads, spec.key_dim));
+  MOONLIT_RETURN_IF_ERROR(CheckOptionalVector(graph, spec.sinks, spec.heads));
+  return CheckRope(graph, spec);
+}
+
 }  // namespace
 
 Result<size_t> EmbedShape(const Graph& graph, const Node& node) {
@@ -144,18 +182,31 @@ Result<size_t> LinearShape(const Graph& graph, const Node& node) {
 
 Result<size_t> AttentionShape(const Graph& graph, const Node& node) {
   const AttentionSpec& spec = std::get<AttentionSpec>(node.attributes);
-  if (spec.heads == 0 || spec.kv_heads == 0 || spec.heads % spec.kv_heads != 0 || spec.key_dim == 0 ||
-      spec.value_dim == 0) {
-    return Errorf(Code::kCorrupt, "%zu heads over %zu KV heads of size %zu and %zu: expected a multiple, and no zero",
-                  spec.heads, spec.kv_heads, spec.key_dim, spec.value_dim);
-  }
-  MOONLIT_RETURN_IF_ERROR(CheckWidth("queries", Width(graph, node, 0), spec.heads, spec.key_dim));
+  MOONLIT_RETURN_IF_ERROR(CheckAttention(graph, node, spec));
   MOONLIT_RETURN_IF_ERROR(CheckWidth("keys", Width(graph, node, 1), spec.kv_heads, spec.key_dim));
   MOONLIT_RETURN_IF_ERROR(CheckWidth("values", Width(graph, node, 2), spec.kv_heads, spec.value_dim));
-  MOONLIT_RETURN_IF_ERROR(CheckOptionalVector(graph, spec.q_norm, spec.key_dim));
-  MOONLIT_RETURN_IF_ERROR(CheckOptionalVector(graph, spec.k_norm, spec.key_dim));
-  MOONLIT_RETURN_IF_ERROR(CheckRope(graph, spec));
+  MOONLIT_RETURN_IF_ERROR(CheckHeadNorm(graph, spec.k_norm, spec.kv_heads, spec.key_dim));
   return spec.heads * spec.value_dim;
+}
+
+Result<size_t> SharedAttentionShape(const Graph& graph, const Node& node) {
+  const AttentionSpec& spec = std::get<AttentionSpec>(node.attributes);
+  MOONLIT_RETURN_IF_ERROR(CheckAttention(graph, node, spec));
+  for (const Node& writer : graph.nodes()) {
+    if (spec.kv_layer < 0 || writer.op != Op::kAttention || writer.layer != spec.kv_layer) continue;
+    const AttentionSpec& wrote = std::get<AttentionSpec>(writer.attributes);
+    if (wrote.kv_heads == spec.kv_heads && wrote.key_dim == spec.key_dim && wrote.value_dim == spec.value_dim &&
+        wrote.window == spec.window && wrote.chunk == spec.chunk && wrote.bidirectional == spec.bidirectional) {
+      return spec.heads * spec.value_dim;
+    }
+    return Errorf(Code::kCorrupt,
+                  "the keys of layer %d are read as %zu heads of %zu and %zu with window %zu, chunk %zu: they were "
+                  "written as %zu of %zu and %zu with %zu, %zu",
+                  spec.kv_layer, spec.kv_heads, spec.key_dim, spec.value_dim, spec.window, spec.chunk, wrote.kv_heads,
+                  wrote.key_dim, wrote.value_dim, wrote.window, wrote.chunk);
+  }
+  return Errorf(Code::kCorrupt, "the keys of layer %d are read: expected an earlier layer with attention of its own",
+                spec.kv_layer);
 }
 
 Result<size_t> AddShape(const Graph& graph, const Node& node) {

@@ -16,6 +16,7 @@ Result<size_t> AddPositionsShape(const Graph& graph, const Node& node);
 Result<size_t> NormShape(const Graph& graph, const Node& node);
 Result<size_t> LinearShape(const Graph& graph, const Node& node);
 Result<size_t> AttentionShape(const Graph& graph, const Node& node);
+Result<size_t> SharedAttentionShape(const Graph& graph, const Node& node);
 Result<size_t> AddShape(const Graph& graph, const Node& node);
 Result<size_t> GateShape(const Graph& graph, const Node& node);
 Result<size_t> ActivationShape(const Graph& graph, const Node& node);

@@ -66,6 +66,32 @@ TEST(Engine, APlanThatCannotBeMadeIsTheResult) {
   EXPECT_EQ(engine.status().code(), Code::kCorrupt);
 }
 
+TEST(Engine, AnEncoderTakesItsTextAtOnceAndSharesNothing) {
+  FakePlan* plan = nullptr;
+  LoadedModel model = MakeFakeModel(&plan);
+  model.make_plan = [make = std::move(model.make_plan), &plan](const PlanOptions& options) {
+    auto made = make(options);
+    plan->encoder = true;
+    return made;
+  };
+  const auto made = Engine::Create(std::move(model), {.threads = 1, .max_sessions = 2, .chunk_tokens = 130});
+  ASSERT_TRUE(made.ok());
+  Engine& engine = **made;
+  EXPECT_FALSE(engine.options().share_prefixes);
+  const auto session = NewSession(engine), other = NewSession(engine);
+  ASSERT_TRUE(engine.Prefill(*session, Ids(130), Outputs::kNone, nullptr).ok());
+  EXPECT_EQ(plan->runs, 1u);
+  size_t reused = 1;
+  ASSERT_TRUE(engine.Prefill(*other, Ids(130), Outputs::kNone, nullptr, nullptr, {}, &reused).ok());
+  EXPECT_EQ(reused, 0u);
+  const Status more = engine.Prefill(*session, Ids(1), Outputs::kNone, nullptr);
+  EXPECT_EQ(more.code(), Code::kInvalidArgument);
+  EXPECT_THAT(std::string(more.message()), HasSubstr("encoder"));
+  ASSERT_TRUE(session->Truncate(0).ok());
+  EXPECT_THAT(engine.Prefill(*session, Ids(131), Outputs::kNone, nullptr).ToString(), HasSubstr("at most 130 tokens"));
+  EXPECT_EQ(session->length(), 0);
+}
+
 TEST(Engine, PrefillGivesTheSameLogitsInChunksOfAnySize) {
   const auto ids = Ids(200);
   for (size_t chunk : {1, 7, 64, 128, 200, 512}) {

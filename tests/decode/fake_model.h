@@ -36,11 +36,13 @@ class FakePlan final : public Plan {
   const std::vector<PageLayout>& cache_groups() const override { return groups_; }
   PlanSize size() const override { return {}; }
   std::string Describe() const override { return "a fake"; }
+  bool whole_sequences() const override { return encoder; }
   Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) override;
 
   // Called at the start of every Run; what it returns, if not OK, is Run's result (after the slots have been scribbled
   // over).
   std::function<Status(std::span<const StepSpan>)> on_run;
+  bool encoder = false;
   size_t runs = 0;
   size_t tokens = 0;  // that all runs have computed
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <span>
 
 #include "runtime/graph/composites.h"
@@ -300,6 +301,55 @@ TEST(GraphTest, FaultsOfExpertsToo) {
          ExpertWeights w = Weights(g);
          w.down_bias = g.Table("b", {4, 8});
          g.Experts(x, g.Linear(x, g.Weight("r", {4, 8})), w, FourExperts(2));
+       }},
+  };
+  ExpectFaults(cases);
+}
+
+// q of 8, k and v of 4.
+template <class Change>
+void Attend(Graph& g, ValueId x, Change change) {
+  AttentionSpec spec = Spec();
+  change(spec);
+  const ValueId k = g.Linear(x, g.Weight("wk", {4, 8}));
+  g.Attention(g.Linear(x, g.Weight("wq", {8, 8})), k, k, spec);
+}
+
+TEST(GraphTest, FaultsOfAttentionToo) {
+  const BadGraph cases[] = {
+      {"weight sinks: expected [4], it has [2]",
+       [](Graph& g, ValueId x) { Attend(g, x, [&](auto& s) { s.sinks = g.Weight("sinks", {2}); }); }},
+      {"weight n: expected [2] or a table [4, 2], it has [2, 4]",
+       [](Graph& g, ValueId x) { Attend(g, x, [&](auto& s) {
+                                   s.q_norm = g.Table("n", {2, 4});
+                                 }); }},
+      {"weight n: expected [2] or a table [2, 2], it has [4, 2]",
+       [](Graph& g, ValueId x) { Attend(g, x, [&](auto& s) {
+                                   s.k_norm = g.Table("n", {4, 2});
+                                 }); }},
+      {"no chunks in an encoder",
+       [](Graph& g, ValueId x) {
+         Attend(g, x, [](auto& s) {
+           s.bidirectional = true;
+           s.chunk = 8;
+         });
+       }},
+      {"a softcap of nan", [](Graph& g, ValueId x) { Attend(g, x, [](auto& s) { s.softcap = NAN; }); }},
+      {"an ALiBi bias of -1", [](Graph& g, ValueId x) { Attend(g, x, [](auto& s) { s.alibi_max_bias = -1; }); }},
+      {"shared_attention (layer 3): the keys of layer 2 are read: expected an earlier layer",
+       [](Graph& g, ValueId x) {
+         Attend(g, x, [](auto&) {});
+         g.SharedAttention(x, 2, Spec());
+       }},
+      {"shared_attention (layer 3): the keys of layer -1 are read",
+       [](Graph& g, ValueId x) { g.SharedAttention(x, -1, Spec()); }},
+      {"the keys of layer 3 are read as 2 heads of 2 and 2 with window 5, chunk 0: they were written as 2 of 2 and 2 "
+       "with 0, 0",
+       [](Graph& g, ValueId x) {
+         Attend(g, x, [](auto&) {});
+         AttentionSpec spec = Spec();
+         spec.window = 5;
+         g.SharedAttention(x, 3, spec);
        }},
   };
   ExpectFaults(cases);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "tests/reference/attention.h"
 #include "tests/reference/family.h"
 #include "tests/reference/math.h"
 
@@ -261,24 +262,13 @@ class Model {
   // softmax(scale q K^T) V for one query token over all keys so far; query head h reads KV head h / (heads / kv_heads).
   Vector Attend(const Vector& q, const std::vector<Vector>& keys, const std::vector<Vector>& values) const {
     const size_t dim = config_.head_dim;
-    Vector out(config_.heads * dim);
-    for (size_t h = 0; h < config_.heads; ++h) {
-      const size_t kv = h / (config_.heads / config_.kv_heads);
-      Vector p(keys.size());
-      double largest = -INFINITY, sum = 0;
-      for (size_t j = 0; j < keys.size(); ++j) {
-        double dot = 0;
-        for (size_t i = 0; i < dim; ++i) dot += q[h * dim + i] * keys[j][kv * dim + i];
-        p[j] = dot * config_.attention_scale;
-        if (config_.softcap != 0) p[j] = config_.softcap * std::tanh(p[j] / config_.softcap);
-        largest = std::max(largest, p[j]);
-      }
-      for (double& value : p) sum += value = std::exp(value - largest);
-      for (size_t j = 0; j < keys.size(); ++j) {
-        for (size_t i = 0; i < dim; ++i) out[h * dim + i] += p[j] / sum * values[j][kv * dim + i];
-      }
-    }
-    return out;
+    const AttentionRule rule{.heads = config_.heads,
+                             .kv_heads = config_.kv_heads,
+                             .key_dim = dim,
+                             .value_dim = dim,
+                             .scale = config_.attention_scale,
+                             .softcap = config_.softcap};
+    return reference::Attend(rule, q, 0, keys, values, std::vector<int64_t>(keys.size()));
   }
 
   // down(f(up x)), or down(f(gate x) * up x) where there is a gate: a tensor, or the first half of up. `suffix` and `expert` select one

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything between the QKV products and the output product: head norms, RoPE and the cache write (kQkvPost), then fused attention
-// over the pages (kAttention, and the merge of split segments).
+// Fused attention over the pages of the cache (kAttention), and the merge of split segments.
 #include <algorithm>
 #include <cmath>
 
@@ -11,80 +10,6 @@
 namespace moonlit {
 namespace {
 
-// One task: the tokens of one 16-token group of slots, one KV head with its query heads. Cache groups of 16 tokens are written by
-// one task each, so no two tasks touch one word.
-class QkvPostStage : public ExecStage {
- public:
-  QkvPostStage(const Bindings& b, const FusedStage& stage)
-      : b_(b),
-        spec_(stage.attention),
-        place_(b.attention_places[stage.attention_index]),
-        q_(b.values[stage.input]),
-        k_(b.values[stage.input_b]),
-        v_(b.values[stage.input_c]),
-        q_norm_(b.weights->vector(spec_.q_norm)),
-        k_norm_(b.weights->vector(spec_.k_norm)) {}
-
-  size_t Begin() override { return b_.step->slot_groups().size() * spec_.kv_heads; }
-
-  void Run(size_t task, size_t) override {
-    const SlotGroup& group = b_.step->slot_groups()[task / spec_.kv_heads];
-    const size_t head = task % spec_.kv_heads;
-    const size_t heads = spec_.heads / spec_.kv_heads;
-    for (size_t row = group.first_row; row < group.first_row + group.count; ++row) {
-      PrepareHeads(q_.row(row) + head * heads * spec_.key_dim, heads, q_norm_, row);
-      PrepareHeads(k_.row(row) + head * spec_.key_dim, 1, k_norm_, row);
-    }
-    const PageLayout& layout = *place_.layout;
-    const size_t slot = static_cast<size_t>(group.slot);
-    uint8_t* page = b_.step->spans()[group.span].pages[place_.group][slot / layout.page_tokens];
-    uint8_t* part = page + PagePartOffset(layout, place_.layer_in_group, head);
-    b_.attention->pack_keys(layout, part, slot % layout.page_tokens, group.count,
-                            k_.row(group.first_row) + head * spec_.key_dim, k_.stride);
-    b_.attention->pack_values(layout, part, slot % layout.page_tokens, group.count,
-                              v_.row(group.first_row) + head * spec_.value_dim, v_.stride);
-  }
-
-  std::string Describe() const override {
-    return std::string("qkv_post") + (q_norm_ || k_norm_ ? " head_norms" : "") + (place_.angles ? " rope" : "") +
-           " -> " + CacheTypeName(place_.layout->key_type) + "/" + CacheTypeName(place_.layout->value_type);
-  }
-
- private:
-  void PrepareHeads(float* x, size_t heads, const float* norm, size_t row) const {
-    const size_t d = spec_.key_dim;
-    if (norm != nullptr) {
-      b_.norms->rms_norm_rows({.x = x,
-                               .x_stride = d,
-                               .rows = heads,
-                               .d = d,
-                               .weight = norm,
-                               .bias = nullptr,
-                               .eps = spec_.norm_eps,
-                               .out = x,
-                               .out_stride = d});
-    }
-    if (place_.angles == nullptr) return;
-    b_.rope->rotate_heads({.kind = spec_.rope.pairs == RopePairs::kHalves ? RopeKind::kHalves : RopeKind::kPairs,
-                           .x = x,
-                           .x_stride = d,
-                           .heads = heads,
-                           .head_dim = d,
-                           .rotated = spec_.rope.dims,
-                           .cosines = place_.angles->cosines(row),
-                           .sines = place_.angles->sines(row),
-                           .out = x,
-                           .out_stride = d});
-  }
-
-  const Bindings& b_;
-  AttentionSpec spec_;
-  Bindings::AttentionPlace place_;
-  FloatRows q_, k_, v_;
-  const float* q_norm_;
-  const float* k_norm_;
-};
-
 // The arguments of one call, on the stack of a task.
 struct CallRows {
   const float* q[kAttentionMaxRows];
@@ -92,6 +17,9 @@ struct CallRows {
   float* out[kAttentionMaxRows];
   int64_t first[kAttentionMaxRows];
   int64_t last[kAttentionMaxRows];
+  int64_t position[kAttentionMaxRows];
+  float sinks[kAttentionMaxRows];
+  float slopes[kAttentionMaxRows];
 };
 
 class AttentionBase : public ExecStage {
@@ -101,18 +29,33 @@ class AttentionBase : public ExecStage {
         spec_(stage.attention),
         place_(b.attention_places[stage.attention_index]),
         q_(b.values[stage.input]),
-        out_(b.values[stage.output]) {}
+        out_(b.values[stage.output]),
+        sinks_(spec_.sinks == kNoWeight ? nullptr : b.weights->vector(spec_.sinks)) {
+    for (size_t h = 0; h < spec_.heads && spec_.alibi_max_bias != 0; ++h) {
+      slopes_.push_back(AlibiSlope(spec_.alibi_max_bias, spec_.heads, h));
+    }
+  }
 
  protected:
   const AttentionGeometry& geometry() const { return *place_.geometry; }
 
   float* OutRow(const AttentionChunk& chunk, size_t head, size_t r) const {
-    const size_t group = geometry().group(), row = chunk.first_row + r;
-    return out_.row(b_.step->span_row(chunk.span) + row / group) + (head * group + row % group) * spec_.value_dim;
+    const size_t row = (chunk.first_row + r) / geometry().group();
+    return out_.row(b_.step->span_row(chunk.span) + row) + RowHead(chunk, head, r) * spec_.value_dim;
+  }
+  int64_t RowSlot(const AttentionChunk& chunk, size_t r) const {
+    const size_t token = (chunk.first_row + r) / geometry().group();
+    return b_.step->spans()[chunk.span].first_slot + static_cast<int64_t>(token);
   }
   SlotInterval RowInterval(const AttentionChunk& chunk, size_t r) const {
-    const size_t token = (chunk.first_row + r) / geometry().group();
-    return geometry().Visible(b_.step->spans()[chunk.span].first_slot + static_cast<int64_t>(token));
+    return geometry().Visible(b_.step->spans()[chunk.span], RowSlot(chunk, r));
+  }
+  // The query head of row r, of the KV head `head`.
+  size_t RowHead(const AttentionChunk& chunk, size_t head, size_t r) const {
+    return head * geometry().group() + (chunk.first_row + r) % geometry().group();
+  }
+  float Sink(const AttentionChunk& chunk, size_t head, size_t r) const {
+    return sinks_ == nullptr ? -INFINITY : sinks_[RowHead(chunk, head, r)];
   }
   float* Triples(const AttentionChunk& chunk, size_t head) const {
     return b_.triples + chunk.triples + head * chunk.pieces * geometry().PieceFloats(chunk);
@@ -122,6 +65,8 @@ class AttentionBase : public ExecStage {
   AttentionSpec spec_;
   Bindings::AttentionPlace place_;
   FloatRows q_, out_;
+  const float* sinks_;         // [heads], or null
+  std::vector<float> slopes_;  // [heads], or empty
 };
 
 class AttentionStage : public AttentionBase {
@@ -159,8 +104,8 @@ class AttentionStage : public AttentionBase {
  private:
   const StepSpan& SpanOf(const AttentionChunk& chunk) const { return b_.step->spans()[chunk.span]; }
   const float* Query(const AttentionChunk& chunk, size_t head, size_t r) const {
-    const size_t group = geometry().group(), row = chunk.first_row + r;
-    return q_.row(b_.step->span_row(chunk.span) + row / group) + (head * group + row % group) * spec_.key_dim;
+    const size_t row = (chunk.first_row + r) / geometry().group();
+    return q_.row(b_.step->span_row(chunk.span) + row) + RowHead(chunk, head, r) * spec_.key_dim;
   }
 
   AttentionArgs Arguments(const AttentionChunk& chunk, size_t head, size_t thread, CallRows& rows) const {
@@ -170,6 +115,9 @@ class AttentionStage : public AttentionBase {
       const SlotInterval visible = RowInterval(chunk, r);
       rows.first[r] = visible.first;
       rows.last[r] = visible.last;
+      rows.position[r] = RowSlot(chunk, r);
+      rows.sinks[r] = Sink(chunk, head, r);
+      rows.slopes[r] = slopes_.empty() ? 0.0f : slopes_[RowHead(chunk, head, r)];
     }
     AttentionArgs args{};
     args.layout = place_.layout;
@@ -181,6 +129,9 @@ class AttentionStage : public AttentionBase {
     args.last = rows.last;
     args.scale = spec_.scale;
     args.softcap = spec_.softcap;
+    args.sinks = sinks_ == nullptr ? nullptr : rows.sinks;
+    args.alibi_slopes = slopes_.empty() ? nullptr : rows.slopes;
+    args.position = rows.position;
     args.out = rows.out;
     args.scratch = b_.scratch.of(thread);
     return args;
@@ -231,11 +182,13 @@ class AttentionStage : public AttentionBase {
         b_.attention->fold(*place_.layout, scratch.triples + r * stride, running[r], rows.out[r]);
       }
     }
-    for (size_t r = 0; r < chunk.rows; ++r) b_.attention->finish(*place_.layout, running[r], -INFINITY, rows.out[r]);
+    for (size_t r = 0; r < chunk.rows; ++r) {
+      b_.attention->finish(*place_.layout, running[r], rows.sinks[r], rows.out[r]);
+    }
   }
 };
 
-// Folds the triples of every row's own segments, ascending.
+// Folds the triples of every row, ascending. Pieces that the row does not see change nothing.
 class AttentionMergeStage : public AttentionBase {
  public:
   using AttentionBase::AttentionBase;
@@ -246,49 +199,17 @@ class AttentionMergeStage : public AttentionBase {
     const AttentionGeometry& g = geometry();
     const AttentionChunk& chunk = g.chunks()[task / spec_.kv_heads];
     const size_t head = task % spec_.kv_heads;
-    const bool has_runs = b_.step->spans()[chunk.span].runs.size() >= 2;
     for (size_t r = 0; r < chunk.rows; ++r) {
-      if (has_runs) {  // pieces that the row does not see change nothing
-        b_.attention->merge(*place_.layout, Triples(chunk, head) + r * g.triple_floats_per_row(), g.PieceFloats(chunk),
-                            chunk.pieces, -INFINITY, OutRow(chunk, head, r));
-        continue;
-      }
-      const SlotInterval visible = RowInterval(chunk, r);
-      const size_t first = static_cast<size_t>(visible.first) / kAttentionSegment;
-      const size_t count = static_cast<size_t>(visible.last - 1) / kAttentionSegment - first + 1;
-      const float* triples =
-          Triples(chunk, head) + (first - chunk.first_segment) * g.PieceFloats(chunk) + r * g.triple_floats_per_row();
-      b_.attention->merge(*place_.layout, triples, g.PieceFloats(chunk), count, -INFINITY, OutRow(chunk, head, r));
+      b_.attention->merge(*place_.layout, Triples(chunk, head) + r * g.triple_floats_per_row(), g.PieceFloats(chunk),
+                          chunk.pieces, Sink(chunk, head, r), OutRow(chunk, head, r));
     }
   }
 
   std::string Describe() const override { return "attention_merge"; }
 };
 
-class RopeAnglesStage : public ExecStage {
- public:
-  RopeAnglesStage(const Bindings& b, RopeAngles& angles) : b_(b), angles_(angles) {}
-  size_t Begin() override { return CeilDiv(b_.step->rows(), kRowsPerTask); }
-  void Run(size_t task, size_t) override {
-    const size_t end = std::min(b_.step->rows(), (task + 1) * kRowsPerTask);
-    for (size_t row = task * kRowsPerTask; row < end; ++row) angles_.FillRow(row, b_.step->position(row));
-  }
-  std::string Describe() const override { return "rope_angles " + std::to_string(angles_.pairs()) + " pairs"; }
-
- private:
-  static constexpr size_t kRowsPerTask = 16;
-  const Bindings& b_;
-  RopeAngles& angles_;
-};
-
 }  // namespace
 
-std::unique_ptr<ExecStage> MakeRopeAnglesStage(const Bindings& bindings, RopeAngles& angles) {
-  return std::make_unique<RopeAnglesStage>(bindings, angles);
-}
-std::unique_ptr<ExecStage> MakeQkvPostStage(const Bindings& bindings, const FusedStage& stage) {
-  return std::make_unique<QkvPostStage>(bindings, stage);
-}
 std::unique_ptr<ExecStage> MakeAttentionStage(const Bindings& bindings, const FusedStage& stage) {
   return std::make_unique<AttentionStage>(bindings, stage);
 }

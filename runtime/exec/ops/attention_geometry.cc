@@ -32,12 +32,22 @@ AttentionGeometry::AttentionGeometry(const AttentionSpec& spec, const PageLayout
 
 bool AttentionGeometry::Serves(const AttentionSpec& spec, const PageLayout& layout, bool tail) const {
   return layout_ == &layout && tail == tail_ && spec.heads == spec_.heads && spec.kv_heads == spec_.kv_heads &&
-         spec.window == spec_.window;
+         spec.window == spec_.window && spec.chunk == spec_.chunk && spec.bidirectional == spec_.bidirectional;
 }
 
-SlotInterval AttentionGeometry::Visible(int64_t slot) const {
-  const int64_t window = static_cast<int64_t>(spec_.window);
-  return {window == 0 ? 0 : std::max<int64_t>(0, slot + 1 - window), slot + 1};
+SlotInterval AttentionGeometry::Visible(const StepSpan& span, int64_t slot) const {
+  const auto window = static_cast<int64_t>(spec_.window), chunk = static_cast<int64_t>(spec_.chunk);
+  SlotInterval visible{0, slot + 1};
+  if (window != 0) visible.first = std::max<int64_t>(0, slot + 1 - window);
+  if (chunk != 0) visible.first = std::max(visible.first, slot / chunk * chunk);
+  if (spec_.bidirectional) {
+    const int64_t end = span.first_slot + static_cast<int64_t>(span.tokens.size());
+    visible.last = window == 0 ? end : std::min(end, slot + window);
+  } else if (slot < span.first_slot + static_cast<int64_t>(span.prefix)) {
+    visible.first = std::min(visible.first, span.first_slot);
+    visible.last = span.first_slot + static_cast<int64_t>(span.prefix);
+  }
+  return visible;
 }
 
 size_t RunScratch::Bytes(const PageLayout& layout) {
@@ -72,8 +82,9 @@ SlotPiece AttentionGeometry::Piece(const StepSpan& span, const AttentionChunk& c
 
 void AttentionGeometry::AddChunk(const StepSpan& span, size_t index, size_t first_row, size_t rows) {
   const int64_t first_slot = span.first_slot + static_cast<int64_t>(first_row / group_);
-  const int64_t last_slot = span.first_slot + static_cast<int64_t>((first_row + rows - 1) / group_);
-  const size_t first_segment = static_cast<size_t>(Visible(first_slot).first) / kAttentionSegment;
+  const int64_t last_row_slot = span.first_slot + static_cast<int64_t>((first_row + rows - 1) / group_);
+  const int64_t last_slot = Visible(span, last_row_slot).last - 1;
+  const size_t first_segment = static_cast<size_t>(Visible(span, first_slot).first) / kAttentionSegment;
   const size_t last_segment = static_cast<size_t>(last_slot) / kAttentionSegment;
   AttentionChunk& chunk = chunks_[chunk_count_++];
   chunk.span = static_cast<uint32_t>(index);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a step's attention is cut into calls, shared by all layers with equal heads, sizes and window (the last layer has its
+// How a step's attention is cut into calls, shared by all layers with equal heads, sizes and masks (the last layer has its
 // own, for the rows of the tail).
 //
 // A chunk is up to kAttentionMaxRows rows (token * group + head of the group) of one span; a call serves one chunk and one KV
@@ -69,7 +69,8 @@ class AttentionGeometry {
   size_t split_tasks() const { return split_tasks_; }
   // The chunk that a split task belongs to.
   const AttentionChunk& ChunkOfTask(size_t task) const;
-  SlotInterval Visible(int64_t slot) const;
+  // What the span's token at `slot` sees. Neither end falls from one token to the next.
+  SlotInterval Visible(const StepSpan& span, int64_t slot) const;
   // Piece `index` of the chunk, which is of this span.
   static SlotPiece Piece(const StepSpan& span, const AttentionChunk& chunk, size_t index);
   // Floats of one piece's triples of a chunk.
