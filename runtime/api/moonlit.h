@@ -220,6 +220,11 @@ typedef struct moonlit_generate_options {
   /* Prompt tokens done, of total, after each prefill step. May be NULL. */
   void (*prefill_progress)(void* user, size_t done, size_t total);
   void* user;
+  /* Non-zero: when the context is full, the older half of what stands behind the first `keep` tokens is dropped, in whole pages, and the
+   * generation goes on; without max_tokens until the model ends. 0 (default): it ends with MOONLIT_FINISH_CONTEXT. MOONLIT_INVALID_ARGUMENT
+   * names the least n_ctx where the context is too short for it, MOONLIT_UNSUPPORTED a model that can't. */
+  int context_shift;
+  size_t keep; /* at least 1 is kept, rounded up to whole pages */
 } moonlit_generate_options;
 
 MOONLIT_API void moonlit_generate_options_init(moonlit_generate_options* options, size_t size);
@@ -239,7 +244,8 @@ typedef struct moonlit_generate_result {
   size_t generated_tokens;
   double prefill_seconds;
   double decode_seconds;
-  size_t reused_tokens; /* of prompt_tokens: taken from the cache instead of computed */
+  size_t reused_tokens;  /* of prompt_tokens: taken from the cache instead of computed */
+  size_t context_shifts; /* how often the full context made room */
 } moonlit_generate_result;
 
 /* Appends the prompt to the session and generates. A prompt that does not fit is MOONLIT_EXHAUSTED with the needed and the allowed

@@ -43,6 +43,8 @@ GenerateOptions ToGenerateOptions(const moonlit_generate_options& from, const st
   to.max_tokens = from.max_tokens;
   for (size_t i = 0; i < from.stop_count; ++i) to.stop.emplace_back(from.stop[i]);
   to.ignore_end = from.ignore_end != 0;
+  to.context_shift = from.context_shift != 0;
+  to.keep = from.keep;
   if (from.text != nullptr) {
     to.text = [text = from.text, user = from.user](std::string_view piece) {
       return text(user, piece.data(), piece.size()) == 0;
@@ -203,6 +205,7 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
       full.prefill_seconds = done.prefill_seconds;
       full.decode_seconds = done.decode_seconds;
       full.reused_tokens = done.reused_tokens;
+      full.context_shifts = done.shifts;
       std::memcpy(result, &full, std::min(full.size, sizeof full));
     }
     return Status();

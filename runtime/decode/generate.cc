@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/decode/generate.h"
 
+#include <algorithm>
+
+#include "kernels/base/round.h"
 #include "runtime/base/clock.h"
 #include "runtime/text/stop_matcher.h"
 #include "runtime/text/utf8_stream.h"
@@ -49,6 +52,31 @@ class TextOutput {
   bool refused_ = false;
 };
 
+// Slots [first, last) that make room in a context of n_ctx tokens.
+struct Shift {
+  int64_t first = 0, last = 0;
+};
+
+Result<Shift> PlanShift(Engine& engine, const Session& session, const GenerateOptions& options) {
+  if (!engine.plan().can_shift()) {
+    return Errorf(Code::kUnsupported,
+                  "context shift: what this model has read can't be moved to other positions; generate without it, or "
+                  "load with a larger n_ctx");
+  }
+  const size_t n_ctx = engine.options().n_ctx, block = static_cast<size_t>(session.block_tokens());
+  const size_t keep = std::min(std::max<size_t>(options.keep, 1), n_ctx);
+  const size_t first = RoundUp(keep, block);
+  if (n_ctx < first + 2 * block) {
+    return Errorf(
+        Code::kInvalidArgument,
+        "context shift: a context of %zu tokens is too short to keep %zu and drop half of the rest: expected at "
+        "least %zu (whole pages of %zu tokens move)",
+        n_ctx, keep, first + 2 * block, block);
+  }
+  const size_t dropped = (n_ctx - first) / 2 / block * block;
+  return Shift{static_cast<int64_t>(first), static_cast<int64_t>(first + dropped)};
+}
+
 bool IsSet(const std::atomic<bool>* flag) { return flag != nullptr && flag->load(std::memory_order_relaxed); }
 
 class Generation {
@@ -63,6 +91,9 @@ class Generation {
         output_(engine.tokenizer(), std::move(matcher), options.text) {}
 
   Result<GenerateResult> Run(std::span<const int32_t> prompt) {
+    if (options_.context_shift) {
+      MOONLIT_ASSIGN_OR_RETURN(shift_, PlanShift(engine_, session_, options_));
+    }
     const uint64_t start = MonotonicNanoseconds();
     const auto progress = [&](size_t done) {
       if (options_.prefill_progress) options_.prefill_progress(done, prompt.size());
@@ -115,7 +146,10 @@ class Generation {
     if (result_.stop_index >= 0) return End(Finish::kStop);
     if (output_.refused()) return End(Finish::kCancelled);
     if (options_.max_tokens != 0 && result_.tokens.size() >= options_.max_tokens) return End(Finish::kLength);
-    if (static_cast<size_t>(session_.length()) >= engine_.options().n_ctx) return End(Finish::kContext);
+    if (static_cast<size_t>(session_.length()) < engine_.options().n_ctx) return true;
+    if (!options_.context_shift) return End(Finish::kContext);
+    MOONLIT_RETURN_IF_ERROR(session_.Drop(shift_.first, shift_.last));
+    ++result_.shifts;
     return true;
   }
 
@@ -132,6 +166,7 @@ class Generation {
   Session& session_;
   TokenChooser& chooser_;
   const GenerateOptions& options_;
+  Shift shift_;  // of a full context, if it is wanted
   LastLogits logits_;
   TextOutput output_;
   GenerateResult result_;

@@ -30,6 +30,12 @@ struct GenerateOptions {
   size_t max_tokens = 0;          // 0: until the end or until the context is full
   std::vector<std::string> stop;  // texts that end the generation and are not given out
   bool ignore_end = false;        // go on after an end token (benchmarks)
+  // When the context is full: false ends the generation (kContext). true drops the older half, in whole blocks
+  // (Session::Drop), of what stands behind the first `keep` tokens, and goes on: for ever, if the model never ends. `keep` is
+  // at least 1 and rounded up to whole blocks; the context must hold two more. Text longer than the context is lost to the
+  // model; a prompt is never cut.
+  bool context_shift = false;
+  size_t keep = 0;
   // Whole UTF-8 characters, as soon as they are sure to stay; never empty. Returning false ends the generation.
   std::function<bool(std::string_view piece)> text;
   // Every chosen token that became part of the text, before its piece is given out.
@@ -55,13 +61,14 @@ struct GenerateResult {
   size_t reused_tokens = 0;     // of these, taken from the cache instead of computed
   std::vector<int32_t> tokens;  // chosen, without the end token
   int32_t end_token = -1;       // the token that ended the text (kEnd)
+  size_t shifts = 0;            // how often a full context made room (context_shift)
   double prefill_seconds = 0;   // prompt to logits
   double decode_seconds = 0;    // first choice to last
 };
 
 // Appends the prompt to the session and generates. Errors: kInvalidArgument (empty prompt, bad stop string), kExhausted
-// (a prompt that does not fit, with the needed and the allowed number; it is never cut), kBusy, and what the steps and
-// the chooser say. After an error in prefill the session has its old length; after a later one it holds what was read
+// (a prompt that does not fit, with the needed and the allowed number; it is never cut), kBusy, kUnsupported (context_shift
+// of a model whose tokens can't be moved, Plan::can_shift), and what the steps and the chooser say. After an error in prefill the session has its old length; after a later one it holds what was read
 // until then.
 Result<GenerateResult> Generate(Engine& engine, Session& session, std::span<const int32_t> prompt,
                                 TokenChooser& chooser, const GenerateOptions& options);

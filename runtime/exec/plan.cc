@@ -26,6 +26,8 @@ class PlanImpl : public Plan {
   size_t state_bytes() const override { return state_floats_ * sizeof(float); }
   PlanSize size() const override { return {weights_->packed_bytes(), arena_.size()}; }
   bool whole_sequences() const override { return whole_sequences_; }
+  // Learned positions are in all that was computed from them, and a state does not forget.
+  bool can_shift() const override { return !whole_sequences_ && !learned_positions_ && state_floats_ == 0; }
   std::string Describe() const override;
   Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) override;
 
@@ -50,7 +52,7 @@ class PlanImpl : public Plan {
   FusedGraph fused_;
   size_t vocab_ = 0;
   size_t state_floats_ = 0;
-  bool whole_sequences_ = false;
+  bool whole_sequences_ = false, learned_positions_ = false;
   std::unique_ptr<WeightStore> weights_;
   std::vector<PageLayout> groups_;
   std::vector<size_t> group_of_, layer_in_group_;  // [attention nodes]
@@ -98,6 +100,7 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   size_t scratch = plan->PlaceStates();
   const bool has_state = plan->state_floats_ != 0;
   plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size(), positions, has_state);
+  plan->learned_positions_ = positions != kAnyPosition;
   if (plan->whole_sequences_) plan->step_->WantWholeSequences();
   plan->ChooseKernels();
   plan->PlaceExperts();

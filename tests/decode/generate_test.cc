@@ -121,6 +121,65 @@ TEST(Generate, StopsWhenTheContextIsFull) {
   EXPECT_EQ(exact.text, "one");
 }
 
+// A kept beginning, and half of the rest gone each time that the context is full: what the model sees then is the text as it
+// stands, token by token.
+TEST(Generate, AContextShiftDropsTheOlderHalf) {
+  struct {
+    size_t n_ctx, keep, first, last;
+  } const cases[] = {{192, 0, 64, 128}, {256, 0, 64, 128}, {320, 64, 64, 192}, {500, 65, 128, 256}, {192, 0, 64, 128}};
+  for (const auto& c : cases) {
+    const auto engine = MakeFakeEngine({.n_ctx = c.n_ctx});
+    auto session = engine->NewSession();
+    std::vector<int32_t> script;
+    for (size_t i = 0; i < 900; ++i) script.push_back(kFirstWordToken + static_cast<int32_t>(i * i % 11));
+    Script chooser(script);
+    GenerateOptions options;
+    options.context_shift = true;
+    options.keep = c.keep;
+    options.max_tokens = 900;
+    auto result = Generate(*engine, **session, kPrompt, chooser, options);
+    ASSERT_TRUE(result.ok()) << result.status().ToString();
+    EXPECT_EQ(result->finish, Finish::kLength);
+    EXPECT_EQ(result->tokens, script);
+    std::vector<int32_t> text = kPrompt;
+    size_t shifts = 0;
+    for (size_t i = 0; i < 900; ++i) {
+      ASSERT_EQ(chooser.seen[i], FakeLogits(text)) << i << " of " << c.n_ctx;
+      if (text.size() == c.n_ctx) {
+        ++shifts;
+        text.erase(text.begin() + static_cast<std::ptrdiff_t>(c.first),
+                   text.begin() + static_cast<std::ptrdiff_t>(c.last));
+      }
+      text.push_back(script[i]);
+    }
+    EXPECT_GT(shifts, 1u);
+    EXPECT_EQ(result->shifts, shifts);
+  }
+}
+
+// Known fault 34: refused at the start, not when the context is full.
+TEST(Generate, AContextShiftThatCannotBeIsRefusedAtOnce) {
+  GenerateOptions options;
+  options.context_shift = true;
+  const auto refused = [&](const EngineOptions& engine_options, size_t keep, bool encoder) {
+    FakePlan* plan = nullptr;
+    const auto engine = MakeFakeEngine(engine_options, &plan);
+    plan->encoder = encoder;
+    auto session = engine->NewSession();
+    Script chooser({});
+    options.keep = keep;
+    const auto result = Generate(*engine, **session, kPrompt, chooser, options);
+    EXPECT_FALSE(result.ok());
+    EXPECT_EQ((*session)->length(), 0);
+    return result.status();
+  };
+  EXPECT_THAT(refused({.n_ctx = 191}, 0, false).ToString(), HasSubstr("expected at least 192"));
+  EXPECT_THAT(refused({.n_ctx = 200}, 65, false).ToString(), HasSubstr("expected at least 256"));
+  EXPECT_THAT(refused({.n_ctx = 256, .page_tokens = 128}, 1, false).ToString(), HasSubstr("expected at least 384"));
+  EXPECT_EQ(refused({.n_ctx = 256}, SIZE_MAX, false).code(), Code::kInvalidArgument);
+  EXPECT_EQ(refused({.n_ctx = 256}, 0, true).code(), Code::kUnsupported);
+}
+
 TEST(Generate, APromptThatDoesNotFitIsAnError) {
   const auto engine = MakeFakeEngine({.n_ctx = 2});
   auto session = engine->NewSession();

@@ -18,8 +18,12 @@ std::string Name(const char* stem, size_t layer) { return stem + std::to_string(
 void Rotate(const AttentionSpec& s, int64_t place, std::vector<double>& x) {
   using reference::Rotation;
   if (s.rope.pairs == RopePairs::kNone) return;
-  const Rotation rotation{s.rope.pairs == RopePairs::kHalves ? Rotation::kHalves : Rotation::kNeighbours, s.rope.dims,
-                          s.rope.base, 1, 1, nullptr};
+  const Rotation rotation{s.rope.pairs == RopePairs::kHalves ? Rotation::kHalves : Rotation::kNeighbours,
+                          s.rope.dims,
+                          s.rope.base,
+                          1,
+                          1,
+                          nullptr};
   for (size_t h = 0; h < x.size() / s.key_dim; ++h) {
     reference::Rotate(rotation, static_cast<double>(place), x.data() + h * s.key_dim);
   }

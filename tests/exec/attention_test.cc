@@ -265,8 +265,8 @@ TEST(AttentionLayersTest, SinksJoinTheDenominatorAlone) {
         const double n = static_cast<double>(window == 0 ? i + 1 : std::min(i + 1, window));
         for (size_t h = 0; h < 6; ++h) {
           const double expected = n / (n + std::exp(double{sinks[h]}));
-          // What is below the normal floats may become 0.
-          ASSERT_NEAR(out[i * 120 + h * 20 + 19], expected, 2e-6 * expected + 0x1p-126)
+          // Weights below the normal floats may become 0.
+          ASSERT_NEAR(out[i * 120 + h * 20 + 19], expected, 2e-6 * expected + n * 0x1p-126)
               << i << " " << h << " " << window;
         }
       }

@@ -23,6 +23,12 @@ class Generate : public Command {
                    "Tokens to generate at most; -1: until the model ends or the context is full")
         ->capture_default_str()
         ->check(CLI::Range(-1, 1 << 30));
+    app.add_flag("--context-shift,!--no-context-shift", shift_,
+                 "Go on when the context is full: drop the older half of what stands behind the first --keep tokens");
+    app.add_option("--keep", keep_,
+                   "First tokens that a context shift leaves, rounded up to whole pages; -1: the whole prompt")
+        ->capture_default_str()
+        ->check(CLI::Range(-1, 1 << 30));
     DeclareSampling(app);
     app.add_option("--seed", seed_, "Seed of the sampling; -1: a random one, which the last line tells")
         ->capture_default_str()
@@ -59,6 +65,7 @@ class Generate : public Command {
     if (cache_.used() && (code = cache_.Load(*session, *ids, &known_)) != kOk) return code;
 
     FillOptions();
+    options_.keep = keep_ < 0 ? ids->size() : static_cast<size_t>(keep_);
     const std::span<const int32_t> unread = std::span(*ids).subspan(known_);
     if (n_ == 0) {
       const api::Error error = session->Eval(unread, MOONLIT_OUTPUT_NONE, {});
@@ -66,6 +73,10 @@ class Generate : public Command {
       return cache_.used() ? cache_.Save(*session, ids->size()) : kOk;
     }
     if ((code = GenerateText(*model, *session, prompt, unread)) == kFailed || !cache_.used()) return code;
+    if (shifts_ > 0) {
+      std::fprintf(stderr, "moonlit: warning: the prompt cache is not written: context shifts have moved the prompt\n");
+      return code;
+    }
     const int saved = cache_.Save(*session, ids->size());
     return code == kOk ? saved : code;
   }
@@ -90,6 +101,7 @@ class Generate : public Command {
     guard.Watch(nullptr);
     if (!result) return Interrupted() ? kInterrupted : Report(result.error());
     if (!Print("\n")) return kFailed;
+    shifts_ = result->context_shifts;
     if (!quiet_) PrintTimings(model.info(), *result);
     return result->finish == MOONLIT_FINISH_CANCELLED && Interrupted() ? kInterrupted : kOk;
   }
@@ -119,6 +131,7 @@ class Generate : public Command {
   void FillOptions() {
     options_.max_tokens = n_ < 0 ? 0 : static_cast<size_t>(n_);
     options_.ignore_end = ignore_end_ ? 1 : 0;
+    options_.context_shift = shift_ ? 1 : 0;
     if (seed_ < 0) {
       std::random_device random;
       seed_ = static_cast<int64_t>((uint64_t{random()} << 32 | random()) >> 1);
@@ -139,15 +152,19 @@ class Generate : public Command {
 
   void PrintTimings(const moonlit_model_info& info, const moonlit_generate_result& r) const {
     auto rate = [](size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
-    static const char* const kFinish[] = {"end of text", "stop string", "token limit", "context full", "interrupted"};
+    static const char* const kFinish[] = {"end of text", "stop string", "token limit",
+                                          "context full (--context-shift goes on, a larger -c holds more)",
+                                          "interrupted"};
+    const std::string shifts = r.context_shifts > 0 ? std::to_string(r.context_shifts) + " context shifts; " : "";
     const std::string known = known_ > 0 ? " (" + std::to_string(known_) + " more from the prompt cache)" : "";
-    std::fprintf(stderr,
-                 "\nprefill %zu tokens%s in %.1f ms (%.1f tokens/s), decode %zu tokens in %.1f ms (%.1f tokens/s); %s; "
-                 "%s, %u threads%s\n",
-                 r.prompt_tokens, known.c_str(), 1e3 * r.prefill_seconds, rate(r.prompt_tokens, r.prefill_seconds),
-                 r.generated_tokens, 1e3 * r.decode_seconds, rate(r.generated_tokens, r.decode_seconds),
-                 kFinish[r.finish], info.variant, info.threads,
-                 options_.temperature > 0 ? (", seed " + std::to_string(seed_)).c_str() : "");
+    std::fprintf(
+        stderr,
+        "\nprefill %zu tokens%s in %.1f ms (%.1f tokens/s), decode %zu tokens in %.1f ms (%.1f tokens/s); %s%s; "
+        "%s, %u threads%s\n",
+        r.prompt_tokens, known.c_str(), 1e3 * r.prefill_seconds, rate(r.prompt_tokens, r.prefill_seconds),
+        r.generated_tokens, 1e3 * r.decode_seconds, rate(r.generated_tokens, r.decode_seconds), shifts.c_str(),
+        kFinish[r.finish], info.variant, info.threads,
+        options_.temperature > 0 ? (", seed " + std::to_string(seed_)).c_str() : "");
   }
 
   ModelFlags model_;
@@ -159,6 +176,9 @@ class Generate : public Command {
   std::vector<const char*> stop_pointers_;
   PromptCache cache_;
   size_t known_ = 0;  // tokens of the prompt that came from the prompt cache
+  size_t shifts_ = 0;
+  int keep_ = 0;
+  bool shift_ = false;
   bool ignore_end_ = false;
   bool echo_ = false;
   bool quiet_ = false;
