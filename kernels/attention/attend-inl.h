@@ -57,6 +57,28 @@ bool IsWidened(const AttentionArgs& args, CacheType type) {
   return args.rows >= kRowsToWiden && IsSixteenBit(type) && ArithmeticOf(type) == Arithmetic::kFloat;
 }
 
+// Byte tiles ask for about three eighths of the next tile's lines in the products with K and in those with V, and for a quarter
+// in the softmax. Float tiles ask for K in the products with K, which have the longest loops: there what was fetched first is used
+// first; for V in the softmax and in the products with V.
+LinesShare ShareLines(const Call& call) {
+  const PageLayout& layout = *call.args->layout;
+  LinesShare share;
+  share.keys = kTile / kPageGroup * KeyGroupBytes(layout);
+  share.key_scales = IsQuantized(layout.key_type) ? kTile * (PaddedKeyDim(layout) / kScaleGroup) * 2 : 0;
+  share.values = kTile / ElementsInLane(layout.value_type) * ValueStepBytes(layout);
+  share.value_scales = IsQuantized(layout.value_type) ? kTile * (call.value_dims / kScaleGroup) * 2 : 0;
+  const size_t lines = (share.keys + share.key_scales + share.values + share.value_scales) / 64;
+  const size_t rows = call.args->rows;
+  const size_t key_steps = kTileVecs * CeilDiv(layout.key_dim, kScaleGroup);
+  const size_t value_steps = CeilDiv(call.value_dims, 2 * kLanes) * (kTile / ElementsInLane(layout.value_type));
+  share.per_key_step = CeilDiv(lines * 3, 8 * key_steps);
+  const size_t listed = IsQuantized(layout.key_type) ? lines : lines - share.keys / 64;
+  share.per_row_part = CeilDiv(listed, 4 * rows * kSoftmaxParts);
+  share.per_probabilities = CeilDiv(lines, 5 * rows * CeilDiv(call.value_dims, kScaleGroup));
+  share.per_value_step = CeilDiv(lines * 3, 8 * value_steps);
+  return share;
+}
+
 Call StartCall(const AttentionArgs& args) {
   const PageLayout& layout = *args.layout;
   Call call;
@@ -67,6 +89,7 @@ Call StartCall(const AttentionArgs& args) {
   call.key_lanes = PaddedKeyDim(layout) / ElementsInLane(layout.key_type) * (call.widen_keys ? 2 : 1);
   call.value_dims = PaddedValueDim(layout);
   CutWorkspace(layout, args.scratch, &call.work);
+  call.work.share = ShareLines(call);
   WithFormat(layout.key_type, call.widen_keys,
              [&](auto format) MOONLIT_INLINE_LAMBDA { PackQueries(format, args, call.key_lanes, call.work); });
   return call;
@@ -99,77 +122,73 @@ TilePointers PeekTile(const AttentionArgs& args, size_t slot, size_t end) {
   return FindTile(args, slot);
 }
 
-// What a byte tile's kernels prefetch of the next tile, piece by piece.
-void StartLinesAhead(const Call& call, size_t slot, const TilePointers& next, LinesAhead* ahead) {
+// `slot`: of the next tile.
+void StartLinesAhead(size_t slot, const TilePointers& next, Call& call) {
   const PageLayout& layout = *call.args->layout;
-  *ahead = {};
+  Workspace& work = call.work;
+  LinesAhead& ahead = work.ahead;
+  const LinesShare& share = work.share;
+  ahead.at = ahead.end = nullptr;
+  ahead.ranges = 0;
+  work.keys_ahead = nullptr;
   if (next.keys == nullptr) return;
-  if (IsQuantized(layout.key_type)) {
-    AddLines(next.keys, kTile / kPageGroup * KeyGroupBytes(layout), ahead);
-    AddLines(next.key_scales, kTile * (PaddedKeyDim(layout) / kScaleGroup) * 2, ahead);
-  }
-  if (IsQuantized(layout.value_type)) {
-    AddLines(next.values, kTile / ElementsInLane(layout.value_type) * ValueStepBytes(layout), ahead);
-    const size_t scales = slot % layout.page_tokens * 2;
-    if (layout.page_tokens == kTile) {
-      AddLines(next.value_scales, kTile * (PaddedValueDim(layout) / kScaleGroup) * 2, ahead);
-    } else {
-      for (size_t b = 0; b < PaddedValueDim(layout) / kScaleGroup; ++b) {
-        for (size_t i = 0; i < kTile * 2; i += 64) {
-          __builtin_prefetch(next.value_scales + b * layout.page_tokens * 2 + scales + i, 0, 2);
-        }
-      }
+  if (layout.page_tokens == kTile) {
+    AddLines(next.value_scales, share.value_scales, &ahead);
+  } else {
+    for (size_t b = 0; b * kTile * 2 < share.value_scales; ++b) {
+      const uint8_t* scales = next.value_scales + (b * layout.page_tokens + slot % layout.page_tokens) * 2;
+      for (size_t i = 0; i < kTile * 2; i += 64) __builtin_prefetch(scales + i, 0, 2);
     }
   }
-  size_t lines = 0;
-  for (size_t i = 0; i < ahead->ranges; ++i) lines += ahead->lines[i];
-  ahead->per_row = (lines + 2 * call.args->rows - 1) / (2 * call.args->rows);
-  ahead->per_key_step = lines / (4 * kTileVecs * CeilDiv(layout.key_dim, kScaleGroup)) + 1;
+  AddLines(next.values, share.values, &ahead);
+  AddLines(next.key_scales, share.key_scales, &ahead);
+  if (IsQuantized(layout.key_type)) {
+    AddLines(next.keys, share.keys, &ahead);
+  } else if (!call.widen_keys) {
+    work.keys_ahead = next.keys;
+  }
+  OpenLines(&ahead);
 }
 
-void MultiplyKeys(Call& call, const TileView& view, const TilePointers& tile, const TilePointers& next) {
+void MultiplyKeys(Call& call, const TileView& view, const TilePointers& tile) {
   const AttentionArgs& args = *call.args;
   Workspace& work = call.work;
   const CacheType type = args.layout->key_type;
   TilePointers from = tile;
-  const uint8_t* ahead = next.keys;
   if (call.widen_keys) {
     // [kTile / 16][lanes][16] pairs: the groups follow each other, so one pass widens all.
     WidenTile(type, tile.keys, kTile / kPageGroup * (call.key_lanes / 2), kPageGroup, work.wide_keys);
     from.keys = work.wide_keys;
-    ahead = nullptr;
   }
   WithFormat(type, call.widen_keys, [&](auto format) MOONLIT_INLINE_LAMBDA {
     using Format = decltype(format);
     if constexpr (Format::kIsBytes) {
       ScoreByteTile<Format>(args, view, from.keys, from.key_scales, work);
     } else {
-      ScoreTile<Format>(args, view, from.keys, ahead, call.key_lanes, work);
+      ScoreTile<Format>(args, view, from.keys, call.key_lanes, work);
     }
   });
 }
 
-void MultiplyValues(Call& call, const TileView& view, const TilePointers& tile, const TilePointers& next,
-                    float* triples) {
+void MultiplyValues(Call& call, const TileView& view, const TilePointers& tile, float* triples) {
   const AttentionArgs& args = *call.args;
   Workspace& work = call.work;
   const CacheType type = args.layout->value_type;
   const size_t dims = call.value_dims;
   const uint8_t* values = tile.values;
-  const uint8_t* ahead = next.values;
   if (call.widen_values) {
     WidenTile(type, tile.values, kTile / 2, dims, work.wide_values);
     values = work.wide_values;
-    ahead = nullptr;
   }
   WithFormat(type, call.widen_values, [&](auto format) MOONLIT_INLINE_LAMBDA {
     using Format = decltype(format);
     if constexpr (Format::kIsBytes) {
       AddByteTile<Format>(args, view, values, tile.value_scales, work, triples);
     } else {
-      AddValueTile<Format>(args, view, values, ahead, dims, Format::Probabilities(work), triples);
+      AddValueTile<Format>(args, view, values, dims, Format::Probabilities(work), &work.ahead, triples);
     }
   });
+  PrefetchAllLines(&work.ahead);
 }
 
 // The slots that any row sees, and those that all see; not counting the first sink_slots.
@@ -217,19 +236,21 @@ void RunSegment(Call& call, const Visible& visible, size_t segment, float* tripl
   const size_t end = begin + kAttentionSegment < visible.any.last ? begin + kAttentionSegment : visible.any.last;
   TileView view;
   view.whole = false;
+  TilePointers next = {};
+  size_t next_slot = 0;
   for (size_t slot = NextTile(visible, begin); slot < end; slot = NextTile(visible, slot + kTile)) {
     if (args.pages[slot / args.layout->page_tokens] == nullptr) continue;
     LookAtTile(args, visible.all, slot, &view);
     if (!view.any) continue;
-    const TilePointers tile = FindTile(args, slot);
-    const TilePointers next = PeekTile(args, slot + kTile, visible.any.last);
-    StartLinesAhead(call, slot + kTile, next, &call.work.ahead);
-    MultiplyKeys(call, view, tile, next);
+    const TilePointers tile = next_slot == slot && next.keys != nullptr ? next : FindTile(args, slot);
+    next_slot = slot + kTile;
+    next = PeekTile(args, next_slot, visible.any.last);
+    StartLinesAhead(next_slot, next, call);
+    MultiplyKeys(call, view, tile);
     for (size_t r = 0; r < args.rows; ++r) {
       if (Sees(view, r)) SoftmaxRow(call.rule, args, view, r, call.value_dims, call.work, triples + r * stride);
-      PrefetchLines(call.work.ahead.per_row, &call.work.ahead);
     }
-    MultiplyValues(call, view, tile, next, triples);
+    MultiplyValues(call, view, tile, triples);
   }
   for (size_t r = 0; r < args.rows; ++r) {
     triples[r * stride + 1] = hn::ReduceSum(df, hn::Load(df, call.work.lane_sums + r * kLanes));

@@ -75,34 +75,34 @@ struct Q4Format {
 
 constexpr int32_t kRoundingShiftBits = 0x4B400000;  // of kRoundingShift
 
-// Nearest integer of |x| < 2^22, ties to even.
-HWY_INLINE int32_t RoundToInt(float x) {
-  const float shifted = x + kRoundingShift;
-  int32_t bits;
-  memcpy(&bits, &shifted, sizeof(bits));
-  return bits - kRoundingShiftBits;
-}
-
-// 32 (or fewer) floats -> bytes in +-127; returns their sum. A group with an inf or a NaN gets scale NaN and bytes 0.
+// `count` floats (at most 32) -> bytes in +-127; returns their sum. A group with an inf or a NaN gets scale NaN and bytes 0.
 HWY_INLINE int32_t QuantizeGroup(const float* x, size_t count, int8_t* q, float* scale) {
-  float largest = 0.0f, not_finite = 0.0f;
-  for (size_t i = 0; i < count; ++i) {
-    const float magnitude = x[i] < 0.0f ? -x[i] : x[i];
-    largest = magnitude > largest ? magnitude : largest;
-    not_finite += x[i] * 0.0f;
+  const DF32 df;
+  const DI32 di32;
+  const hn::Rebind<int8_t, DF32> di8;
+  // Numbers without their signs are ordered as their bits are, infinities and NaN above all.
+  VI32 largest_bits = hn::Zero(di32);
+  for (size_t i = 0; i < count; i += kLanes) {
+    largest_bits = hn::Max(largest_bits, hn::BitCast(di32, hn::Abs(hn::LoadN(df, x + i, count - i))));
   }
+  const int32_t max_bits = hn::ReduceMax(di32, largest_bits);
+  float largest;
+  memcpy(&largest, &max_bits, sizeof(largest));
+  const bool finite = max_bits < 0x7F800000;
   memset(q, 0, kScaleGroup);
-  *scale = not_finite + 0.0f;
-  if (not_finite != 0.0f || largest < 1e-30f) return 0;
+  *scale = finite ? 0.0f : largest - largest;
+  if (!finite || largest < 1e-30f) return 0;
   *scale = largest / 127.0f;
-  const float inverse = 127.0f / largest;
-  int32_t sum = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const int32_t code = RoundToInt(x[i] * inverse);
-    q[i] = static_cast<int8_t>(code);
-    sum += code;
+  const VF32 inverse = hn::Set(df, 127.0f / largest);
+  VI32 sum = hn::Zero(di32);
+  for (size_t i = 0; i < count; i += kLanes) {
+    const VF32 scaled = hn::Mul(hn::LoadN(df, x + i, count - i), inverse);
+    const VI32 code =
+        hn::Sub(hn::BitCast(di32, hn::Add(scaled, hn::Set(df, kRoundingShift))), hn::Set(di32, kRoundingShiftBits));
+    sum = hn::Add(sum, code);
+    hn::StoreU(hn::DemoteTo(di8, code), di8, q + i);
   }
-  return sum;
+  return hn::ReduceSum(di32, sum);
 }
 
 template <class Format>
@@ -173,7 +173,7 @@ void ScoreByteTile(const AttentionArgs& args, const TileView& view, const uint8_
     }
     WithRows(count, [&](auto c) MOONLIT_INLINE_LAMBDA {
       for (size_t vec = low / kLanes; vec * kLanes < high; ++vec) {
-        const size_t lines = row == 0 ? work.ahead.per_key_step : 0;
+        const size_t lines = row == 0 ? work.share.per_key_step : 0;
         ScoreByteVec<Format, decltype(c)::value>(keys, scales, groups, vec, row, lines, work);
       }
     });
@@ -215,7 +215,7 @@ void SumByteValues(const AttentionArgs& args, const uint8_t* values, Workspace& 
     for (size_t run = 0; run < kTileSteps / kRunSteps; ++run) {
       VU8 w[8];
       Format::template Load<kRunSteps>(ValueRun<Format>(values, dims, run, dim), dims * 4, w);
-      PrefetchLines(1, &work.ahead);
+      PrefetchLines(work.share.per_value_step, &work.ahead);
       Format::template Dot<kRunSteps>(a, w, sum);
     }
     hn::Store(sum[0], DI32(), work.v8_start + dim);
@@ -258,7 +258,7 @@ HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_
   if constexpr (kDotsUnsignedBySigned) {
     const hn::Rebind<uint8_t, DF32> du8;
     ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
-      const VF32 shifted = hn::Add(hn::Mul(x[v], inverse), hn::Set(df, kRoundingShift));
+      const VF32 shifted = hn::MulAdd(x[v], inverse, hn::Set(df, kRoundingShift));
       hn::StoreU(hn::TruncateTo(du8, hn::BitCast(DU32(), shifted)), du8,
                  reinterpret_cast<uint8_t*>(codes) + v * kLanes);
     });
@@ -266,7 +266,7 @@ HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_
   }
   VI32 sum_of_codes = hn::Zero(di32);
   ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA {
-    const VF32 shifted = hn::Add(hn::Mul(x[v], inverse), hn::Set(df, kRoundingShift));
+    const VF32 shifted = hn::MulAdd(x[v], inverse, hn::Set(df, kRoundingShift));
     const VI32 code = hn::Sub(hn::BitCast(di32, shifted), hn::Set(di32, kRoundingShiftBits + 127));
     sum_of_codes = hn::Add(sum_of_codes, code);
     hn::StoreU(hn::DemoteTo(di8, code), di8, codes + v * kLanes);
@@ -304,7 +304,7 @@ HWY_INLINE void AddByteValues(const uint8_t* values, size_t dims, const Workspac
 
 // The same by dots of unsigned P and signed V: kVecs vectors of dims share each P.
 template <class Format, size_t kRows>
-HWY_INLINE void AddByteValuesUnsigned(const uint8_t* values, size_t dims, Workspace& work, float* out,
+HWY_INLINE void AddByteValuesUnsigned(const uint8_t* values, size_t dims, size_t lines, Workspace& work, float* out,
                                       size_t out_stride) {
   constexpr size_t kVecs = 2;
   static_assert(kScaleGroup % (kVecs * kLanes) == 0 || !kDotsUnsignedBySigned, "one scale for all");
@@ -321,7 +321,7 @@ HWY_INLINE void AddByteValuesUnsigned(const uint8_t* values, size_t dims, Worksp
       VI8 w[kVecs][Format::kSteps];
       const size_t offset = (i * dims + dim) * 4;
       Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { Format::LoadSigned(values + offset + v * kLanes * 4, w[v]); });
-      if (i % 4 == 0) PrefetchLines(4, &work.ahead);
+      PrefetchLines(lines, &work.ahead);
       Unroll<Format::kSteps>([&](auto s) MOONLIT_INLINE_LAMBDA {
         Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
           const VI32 p = hn::Set(DI32(), LoadFour(codes + r * groups * kTile + (i * Format::kSteps + s) * 4));
@@ -348,9 +348,11 @@ void AddByteTile(const AttentionArgs& args, const TileView& view, const uint8_t*
   WidenValueScales(args, view, scales, work);
   if constexpr (!kDotsUnsignedBySigned) SumByteValues<Format>(args, values, work);
   ForVisibleRuns(view, args.rows, [&](size_t row, size_t count) {
+    const size_t lines = row == 0 ? work.share.per_value_step : 0;
     for (size_t r = 0; r < count; ++r) {
       for (size_t b = 0; b < groups; ++b) {
         const size_t at = r * groups + b;
+        PrefetchLines(work.share.per_probabilities, &work.ahead);
         QuantizeProbabilities(work.scores + (row + r) * kTile, work.v8_scale + b * kTile, view.low[row + r],
                               view.high[row + r], Format::kZeroPoint, work.p8 + at * kTile, work.p8_scale + at,
                               work.p8_start + at);
@@ -359,13 +361,12 @@ void AddByteTile(const AttentionArgs& args, const TileView& view, const uint8_t*
     WithRows(count, [&](auto c) MOONLIT_INLINE_LAMBDA {
       float* out = triples + row * out_stride + 16;
       if constexpr (kDotsUnsignedBySigned) {
-        AddByteValuesUnsigned<Format, decltype(c)::value>(values, dims, work, out, out_stride);
+        AddByteValuesUnsigned<Format, decltype(c)::value>(values, dims, lines, work, out, out_stride);
       } else {
         AddByteValues<Format, decltype(c)::value>(values, dims, work, out, out_stride);
       }
     });
   });
-  PrefetchLines(SIZE_MAX, &work.ahead);
 }
 
 }  // namespace

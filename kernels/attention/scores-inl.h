@@ -9,17 +9,38 @@ namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-// Queries as the formats broadcast them. Rows beyond args.rows are zeros.
+// Stores a vector of each row of a block so that elements of the same lane follow each other.
+template <class V>
+HWY_INLINE void StoreBlock(const V (&rows)[kRowBlock], uint32_t* out) {
+  const hn::DFromV<V> d;
+  hn::TFromD<decltype(d)>* words = reinterpret_cast<hn::TFromD<decltype(d)>*>(out);
+  if constexpr (kRowBlock == 4) {
+    hn::StoreInterleaved4(rows[0], rows[1], rows[2], rows[3], d, words);
+  } else {
+    hn::StoreU(rows[0], d, words);
+  }
+}
+
+// Queries as the formats broadcast them: [row / 4][lane][row % 4][elements]. Rows beyond args.rows are zeros.
 template <size_t kElements>
 void PackFloatQueries(const AttentionArgs& args, size_t lanes, Workspace& work) {
+  using DWord = hn::Repartition<hwy::If<kElements == 1, uint32_t, uint64_t>, DF32>;
+  const DF32 df;
   const size_t key_dim = args.layout->key_dim;
   work.q_block = lanes * kRowBlock * kElements;
-  const size_t rows = RoundUp(args.rows, kRowBlock);
-  for (size_t r = 0; r < rows; ++r) {
-    float* q = reinterpret_cast<float*>(work.q) + r / kRowBlock * work.q_block + r % kRowBlock * kElements;
-    for (size_t i = 0; i < lanes * kElements; ++i) {
-      const bool inside = r < args.rows && i < key_dim;
-      q[i / kElements * kRowBlock * kElements + i % kElements] = inside ? args.q[r][i] : 0.0f;
+  for (size_t row = 0; row < args.rows; row += kRowBlock) {
+    uint32_t* q = work.q + row / kRowBlock * work.q_block;
+    for (size_t i = 0; i < lanes * kElements; i += kLanes) {
+      const size_t left = i < key_dim ? key_dim - i : 0;
+      hn::Vec<DWord> words[kRowBlock];
+      for (size_t r = 0; r < kRowBlock; ++r) {
+        const bool there = row + r < args.rows && left != 0;
+        const VF32 x = !there          ? hn::Zero(df)
+                       : left < kLanes ? hn::LoadN(df, args.q[row + r] + i, left)
+                                       : hn::LoadU(df, args.q[row + r] + i);
+        words[r] = hn::BitCast(DWord(), x);
+      }
+      StoreBlock(words, q + i * kRowBlock);
     }
   }
 }
@@ -28,16 +49,24 @@ void PackFloatQueries(const AttentionArgs& args, size_t lanes, Workspace& work) 
 void PackBF16Queries(const AttentionArgs& args, size_t lanes, Workspace& work) {
   const size_t key_dim = args.layout->key_dim;
   work.q_block = lanes * kRowBlock;
-  const size_t rows = RoundUp(args.rows, kRowBlock);
-  HWY_ALIGN uint16_t row[kMaxHeadDim + kLanes];
-  for (size_t r = 0; r < rows; ++r) {
-    memset(row, 0, 2 * lanes * sizeof(uint16_t));
-    for (size_t i = 0; r < args.rows && i < key_dim; i += kLanes) {
-      const size_t left = key_dim - i;
-      StoreAsBF16(left < kLanes ? hn::LoadN(DF32(), args.q[r] + i, left) : hn::LoadU(DF32(), args.q[r] + i), row + i);
+  HWY_ALIGN uint16_t rounded[kRowBlock][kMaxHeadDim + 2 * kLanes];
+  for (size_t row = 0; row < args.rows; row += kRowBlock) {
+    for (size_t r = 0; r < kRowBlock; ++r) {
+      const bool there = row + r < args.rows;
+      if (!there || key_dim % (2 * kLanes) != 0) memset(rounded[r], 0, (2 * lanes + 2 * kLanes) * sizeof(uint16_t));
+      for (size_t i = 0; there && i < key_dim; i += kLanes) {
+        const float* q = args.q[row + r] + i;
+        const size_t left = key_dim - i;
+        StoreAsBF16(left < kLanes ? hn::LoadN(DF32(), q, left) : hn::LoadU(DF32(), q), rounded[r] + i);
+      }
     }
-    uint32_t* q = work.q + r / kRowBlock * work.q_block + r % kRowBlock;
-    for (size_t i = 0; i < lanes; ++i) memcpy(q + i * kRowBlock, row + 2 * i, sizeof(uint32_t));
+    uint32_t* q = work.q + row / kRowBlock * work.q_block;
+    for (size_t i = 0; i < lanes; i += kLanes) {
+      VU32 words[kRowBlock];
+      for (size_t r = 0; r < kRowBlock; ++r)
+        words[r] = hn::LoadU(DU32(), reinterpret_cast<const uint32_t*>(rounded[r] + 2 * i));
+      StoreBlock(words, q + i * kRowBlock);
+    }
   }
 }
 
@@ -52,7 +81,7 @@ void PackQueries(Format, const AttentionArgs& args, size_t lanes, Workspace& wor
 
 // `keys`: the tile's K as lanes, [kTile / 16][lanes][16]. `ahead`: the next tile's, or null.
 template <class Format, size_t kRows, size_t kVecs>
-HWY_INLINE void ScoreVecs(const uint8_t* keys, const uint8_t* ahead, size_t lanes, size_t first_vec, const uint32_t* q,
+HWY_INLINE void ScoreVecs(const uint8_t* keys, size_t lanes, size_t first_vec, const uint32_t* q, const uint8_t* ahead,
                           float* scores) {
   VF32 sum[kRows][kVecs];
   size_t column[kVecs];
@@ -81,8 +110,7 @@ HWY_INLINE void ScoreVecs(const uint8_t* keys, const uint8_t* ahead, size_t lane
 }
 
 template <class Format>
-void ScoreTile(const AttentionArgs& args, const TileView& view, const uint8_t* keys, const uint8_t* ahead, size_t lanes,
-               const Workspace& work) {
+void ScoreTile(const AttentionArgs& args, const TileView& view, const uint8_t* keys, size_t lanes, Workspace& work) {
   for (size_t row = 0; row < args.rows; row += kRowBlock) {
     const size_t rows = args.rows - row < kRowBlock ? args.rows - row : kRowBlock;
     size_t low = kTile, high = 0;
@@ -95,8 +123,9 @@ void ScoreTile(const AttentionArgs& args, const TileView& view, const uint8_t* k
     const uint32_t* q = work.q + row / kRowBlock * work.q_block;
     WithRows(rows, [&](auto count) MOONLIT_INLINE_LAMBDA {
       for (size_t token = low / kStep * kStep; token < high; token += kStep) {
-        ScoreVecs<Format, decltype(count)::value, kScoreVecs>(keys, row == 0 ? ahead : nullptr, lanes, token / kLanes,
-                                                              q, work.scores + row * kTile);
+        const uint8_t* ahead = row == 0 ? work.keys_ahead : nullptr;
+        ScoreVecs<Format, decltype(count)::value, kScoreVecs>(keys, lanes, token / kLanes, q, ahead,
+                                                              work.scores + row * kTile);
       }
     });
   }

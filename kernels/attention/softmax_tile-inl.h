@@ -10,6 +10,11 @@ namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
+// A row's reference, which the probabilities of a segment are relative to, is the highest score of its first tile. It follows a
+// higher score only when that lies more than so many powers of two above it: probabilities of up to 256 are as exact as those
+// below 1, and rescaling (with the branch that foretells it) is left to rows whose scores really grow.
+constexpr float kRescaleAbove = 8.0f;
+
 // What is the same for all rows of a call.
 struct ScoreRule {
   float factor;  // multiplies q . k; with a cap: gives tanh's argument
@@ -74,10 +79,18 @@ HWY_INLINE void HideSlots(size_t low, size_t high, VF32 (&x)[kTileVecs]) {
   });
 }
 
-// bf16 probabilities for the products with V. The sum takes the rounded values too, so that the weights still add up to
-// 1.
-HWY_INLINE void StoreBF16(uint16_t* out, VF32 (&p)[kTileVecs]) {
-  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { p[v] = StoreAsBF16(p[v], out + v * kLanes); });
+// bf16 probabilities for the products with V. The sums take the rounded values too, so that the weights still add up to 1.
+HWY_INLINE void StoreBF16(const VF32 (&p)[kTileVecs], uint16_t* out, float* lane_sums) {
+  const DF32 df;
+  VF32 sum = hn::Load(df, lane_sums);
+  if constexpr (kTileVecs % 2 == 0 && kTileVecs <= 8) {
+    Unroll<kTileVecs / 2>([&](auto v) MOONLIT_INLINE_LAMBDA {
+      sum = StoreAndAddBF16(sum, p[2 * v], p[2 * v + 1], out + 2 * v * kLanes);
+    });
+  } else {
+    for (size_t v = 0; v < kTileVecs; ++v) sum = hn::Add(sum, StoreAsBF16(p[v], out + v * kLanes));
+  }
+  hn::Store(sum, df, lane_sums);
 }
 
 // The largest score of each lane.
@@ -107,11 +120,12 @@ void SoftmaxRow(const ScoreRule& rule, const AttentionArgs& args, const TileView
   const bool partial = view.low[row] != 0 || view.high[row] != kTile;
   VF32 x[kTileVecs];
   ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = hn::Load(df, scores + v * kLanes); });
+  PrefetchLines(work.share.per_row_part, &work.ahead);
   FinishScores(rule, args, row, view, x);
   if (partial) HideSlots(view.low[row], view.high[row], x);
   VF32 largest = LargestOfLanes(x);
-  // Most tiles don't raise the maximum, and one comparison tells.
-  bool rises = !hn::AllFalse(df, hn::Gt(largest, hn::Set(df, triple[0])));
+  // Hardly a tile does, and one comparison tells.
+  bool rises = !hn::AllFalse(df, hn::Gt(largest, hn::Set(df, triple[0] + kRescaleAbove)));
   float max = rises ? hn::ReduceMax(df, largest) : triple[0];
   // Bounds only matter where a score is that large, or where all are so low that an infinity is no longer far away.
   if (HWY_UNLIKELY(!(max > -1e38f && max <= kLargestScore))) {
@@ -120,14 +134,14 @@ void SoftmaxRow(const ScoreRule& rule, const AttentionArgs& args, const TileView
     max = hn::ReduceMax(df, LargestOfLanes(x));
     rises = max > triple[0];
   }
+  PrefetchLines(work.share.per_row_part, &work.ahead);
   if (rises) RaiseMaximum(max, value_floats, lane_sums, triple);
+  PrefetchLines(work.share.per_row_part, &work.ahead);
   const VF32 highest = hn::Set(df, triple[0]);
   ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = Exp2NotPositive(df, hn::Sub(x[v], highest)); });
-  if (rule.round_to_bf16) {
-    StoreBF16(work.p16 + row * kTile, x);
-  } else {
-    ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { hn::Store(x[v], df, scores + v * kLanes); });
-  }
+  PrefetchLines(work.share.per_row_part, &work.ahead);
+  if (rule.round_to_bf16) return StoreBF16(x, work.p16 + row * kTile, lane_sums);
+  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { hn::Store(x[v], df, scores + v * kLanes); });
   VF32 sum = x[0];
   ForTileVecs<1>([&](auto v) MOONLIT_INLINE_LAMBDA { sum = hn::Add(sum, x[v]); });
   hn::Store(hn::Add(hn::Load(df, lane_sums), sum), df, lane_sums);

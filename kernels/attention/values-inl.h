@@ -11,8 +11,8 @@ namespace {
 
 // The rows of one call of the functions below: consecutive rows, all of which see something of the tile.
 struct ValueRows {
-  const uint8_t* ahead;  // the next tile's V, or null
-  const uint32_t* p;     // [rows] x p_stride words: probabilities of the tile's slots as the format broadcasts them
+  LinesAhead* ahead;  // lines to prefetch, or null
+  const uint32_t* p;  // [rows] x p_stride words: probabilities of the tile's slots as the format broadcasts them
   size_t p_stride;
   float* out;  // [rows] x out_stride
   size_t out_stride;
@@ -27,7 +27,7 @@ HWY_INLINE void AddValueVecs(const uint8_t* values, size_t dims, size_t first, s
   const size_t p_stride = rows.p_stride;
   float* out = rows.out + dim;
   const size_t out_stride = rows.out_stride;
-  const uint8_t* ahead = rows.ahead;
+  const uint8_t* ahead = rows.ahead != nullptr ? TakeLines((last - first) * kLinesOfStep<kVecs>, rows.ahead) : nullptr;
   VF32 sum[kRows][kVecs];
   Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
     Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { sum[r][v] = hn::Load(df, out + r * out_stride + v * kLanes); });
@@ -36,11 +36,7 @@ HWY_INLINE void AddValueVecs(const uint8_t* values, size_t dims, size_t first, s
     typename Format::Operand value[kVecs];
     Unroll<kVecs>(
         [&](auto v) MOONLIT_INLINE_LAMBDA { value[v] = Format::Load(values + (step * dims + dim + v * kLanes) * 4); });
-    if (ahead != nullptr) {
-      Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA {
-        __builtin_prefetch(ahead + (step * dims + dim + v * kLanes) * 4, 0, 2);
-      });
-    }
+    ahead = PrefetchStep<kLinesOfStep<kVecs>>(ahead);
     Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
       const typename Format::Words words = Format::Broadcast(p + r * p_stride + step * Format::kWords);
       Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { sum[r][v] = Format::Add(sum[r][v], value[v], words); });
@@ -133,8 +129,8 @@ HWY_INLINE void ForVisibleRuns(const TileView& view, size_t rows, Block&& block)
 
 // probabilities: work.scores or work.p16, [rows, kTile].
 template <class Format>
-void AddValueTile(const AttentionArgs& args, const TileView& view, const uint8_t* values, const uint8_t* ahead,
-                  size_t dims, const void* probabilities, float* triples) {
+void AddValueTile(const AttentionArgs& args, const TileView& view, const uint8_t* values, size_t dims,
+                  const void* probabilities, LinesAhead* ahead, float* triples) {
   const size_t p_stride = kTile / Format::kElements * Format::kWords;
   const size_t out_stride = AttentionTripleFloats(*args.layout);
   ForVisibleRuns(view, args.rows, [&](size_t row, size_t count) {

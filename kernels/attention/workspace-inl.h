@@ -44,34 +44,80 @@ HWY_INLINE Arithmetic ArithmeticOf(CacheType type) {
 // byte dots.
 struct LinesAhead {
   static constexpr size_t kMostRanges = 4;
-  const uint8_t* at[kMostRanges];
-  size_t lines[kMostRanges];
+  const uint8_t* at;  // of the current range: the next line
+  const uint8_t* end;
+  const uint8_t* first[kMostRanges];  // ranges to come, the next one last
+  const uint8_t* last[kMostRanges];
   size_t ranges;
-  size_t range;  // current
-  size_t per_row;
-  size_t per_key_step;
 };
 
+constexpr size_t kSoftmaxParts = 4;  // of SoftmaxRow: each asks for some lines
+
+// The same for all tiles of a call.
+struct LinesShare {
+  size_t keys, key_scales, values, value_scales;  // bytes of a tile
+  size_t per_key_step;                            // lines in a step of the first row block's byte dots with K
+  size_t per_row_part;                            // in a part of a row's softmax
+  size_t per_probabilities;                       // in quantizing a row's probabilities for 32 dims
+  size_t per_value_step;                          // in a step of the first row block's byte dots with V
+};
+
+// Ranges are added last to first.
 HWY_INLINE void AddLines(const uint8_t* at, size_t bytes, LinesAhead* ahead) {
-  ahead->at[ahead->ranges] = at;
-  ahead->lines[ahead->ranges++] = (bytes + 63) / 64;
+  if (bytes == 0) return;
+  const uint8_t* end = at + RoundUp(bytes, 64);
+  if (ahead->ranges != 0 && ahead->first[ahead->ranges - 1] == end) {
+    ahead->first[ahead->ranges - 1] = at;
+    return;
+  }
+  ahead->first[ahead->ranges] = at;
+  ahead->last[ahead->ranges++] = end;
+}
+
+HWY_INLINE void OpenLines(LinesAhead* ahead) {
+  if (ahead->ranges == 0) return;
+  ahead->at = ahead->first[--ahead->ranges];
+  ahead->end = ahead->last[ahead->ranges];
 }
 
 HWY_INLINE void PrefetchLines(size_t count, LinesAhead* ahead) {
-  while (count != 0 && ahead->range < ahead->ranges) {
-    const size_t i = ahead->range;
-    const size_t now = count < ahead->lines[i] ? count : ahead->lines[i];
-    const uint8_t* at = ahead->at[i];
-    for (size_t line = 0; line < now; ++line) __builtin_prefetch(at + 64 * line, 0, 2);
-    ahead->at[i] = at + 64 * now;
-    ahead->lines[i] -= now;
-    ahead->range += ahead->lines[i] == 0;
-    count -= now;
-  }
+  const uint8_t* at = ahead->at;
+  const size_t left = static_cast<size_t>(ahead->end - at);
+  const uint8_t* stop = at + (64 * count < left ? 64 * count : left);
+  for (; at != stop; at += 64) __builtin_prefetch(at, 0, 2);
+  ahead->at = at;
+  if (HWY_UNLIKELY(at == ahead->end)) OpenLines(ahead);
+}
+
+// Whatever is left.
+HWY_INLINE void PrefetchAllLines(LinesAhead* ahead) {
+  while (ahead->at != ahead->end) PrefetchLines(static_cast<size_t>(ahead->end - ahead->at) / 64, ahead);
+}
+
+// For a loop that asks for `count` lines itself, in order: their address. Null when so many don't follow each other.
+HWY_INLINE const uint8_t* TakeLines(size_t count, LinesAhead* ahead) {
+  const uint8_t* at = ahead->at;
+  if (static_cast<size_t>(ahead->end - at) < 64 * count || count == 0) return nullptr;
+  ahead->at = at + 64 * count;
+  if (ahead->at == ahead->end) OpenLines(ahead);
+  return at;
+}
+
+// Lines that a step of float products with V asks for: three quarters of those that it reads, the softmax asks for the rest.
+template <size_t kVecs>
+constexpr size_t kLinesOfStep = CeilDiv(kVecs* kLanes * 4 * 3, 4 * 64);
+
+template <size_t kCount>
+HWY_INLINE const uint8_t* PrefetchStep(const uint8_t* at) {
+  if (at == nullptr) return at;
+  Unroll<kCount>([&](auto i) MOONLIT_INLINE_LAMBDA { __builtin_prefetch(at + 64 * i, 0, 2); });
+  return at + 64 * kCount;
 }
 
 struct Workspace {
   LinesAhead ahead;
+  LinesShare share;
+  const uint8_t* keys_ahead;  // the next tile's K, where it is not among the lines ahead
   // Queries. Float: [row / 4][lane][row % 4][elements]; bf16 pairs: [row / 4][lane][row % 4]; bytes: [row][key_dim].
   uint32_t* q;
   size_t q_block;     // words of one row block

@@ -81,6 +81,18 @@ HWY_INLINE VF32 StoreAsBF16(VF32 x, uint16_t* out) {
 #endif
 }
 
+// Stores a, then b, as bf16 and adds what was stored to `sum`, each element in some lane.
+HWY_INLINE VF32 StoreAndAddBF16(VF32 sum, VF32 a, VF32 b, uint16_t* out) {
+#if MOONLIT_HAS_VDPBF16
+  const __m512i pairs = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b.raw, a.raw));
+  _mm512_storeu_si512(out, pairs);
+  return DotBF16Pairs(sum, VU32{pairs}, hn::Set(DU32(), 0x3F803F80u));
+#else
+  const VF32 first = StoreAsBF16(a, out);
+  return hn::Add(sum, hn::Add(first, StoreAsBF16(b, out + kLanes)));
+#endif
+}
+
 }  // namespace
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
