@@ -10,6 +10,9 @@
 //
 // Pages are reference counted; a full page is immutable and may be shared (fork, equal beginnings of texts), a partly
 // filled one is copied before it is written. A page starts zeroed. Not thread safe: the engine serialises.
+//
+// Models with recurrent layers have, beside the pages, one state a sequence (state_pool.h): it can go on, be forked, saved and cleared,
+// but not be taken back to fewer tokens, and blocks of such sequences are not shared by content.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +25,7 @@
 #include "kernels/attention/page_layout.h"
 #include "runtime/base/status.h"
 #include "runtime/cache/prefix_index.h"
+#include "runtime/cache/state_pool.h"
 #include "runtime/tensor/buffer.h"
 
 namespace moonlit {
@@ -29,6 +33,10 @@ namespace moonlit {
 struct PagePoolOptions {
   bool share_prefixes = true;                // keep full blocks of ended sequences while nobody needs their pages
   uint64_t prefix_hash_mask = ~uint64_t{0};  // tests make hashes collide
+  // Recurrent layers: bytes of a sequence's state (0: the model has none), and how many the pool holds. A sequence has one, and
+  // while a step or a checkpoint is under way two.
+  size_t state_bytes = 0;
+  size_t states = 0;
 };
 
 class PagePool {
@@ -47,7 +55,8 @@ class PagePool {
   size_t cached_pages(size_t group) const { return groups_[group].cached; }
   // Tokens of a block: the least common multiple of the groups' pages.
   size_t block_tokens() const { return block_tokens_; }
-  PrefixIndex* prefixes() { return prefixes_.get(); }  // null without share_prefixes
+  PrefixIndex* prefixes() { return prefixes_.get(); }  // null without share_prefixes, and with states
+  StatePool* states() const { return states_.get(); }  // null without state_bytes
 
   // A zeroed page with one reference; kExhausted names the group, its size and what to do. Takes free pages only.
   Result<uint32_t> Allocate(size_t group);
@@ -81,6 +90,7 @@ class PagePool {
   std::vector<Group> groups_;
   size_t block_tokens_ = 1;
   std::unique_ptr<PrefixIndex> prefixes_;
+  std::unique_ptr<StatePool> states_;
 };
 
 // What a sequence is beside the bytes of its pages.
@@ -107,18 +117,22 @@ class Sequence {
   // are, a multiple of block_tokens(). Only at the end of a block; otherwise, or when a block was dropped, 0.
   size_t TakePrefix(std::span<const int32_t> tokens);
   // Makes the slots from length() up to `length` writable: allocates pages, evicting cached ones, and copies a shared
-  // last page. All or nothing: on kExhausted nothing has changed. What is reserved stays so until Truncate.
+  // last page; and takes a slot for the recurrent state after them. All or nothing: on kExhausted nothing has changed.
+  // What is reserved stays so until Truncate.
   Status Reserve(int64_t length);
   // The reserved slots after length() are written. Blocks that are now full become known to the prefix index; where it
-  // has the same block already, the sequence takes that one's pages. REQUIRES: as many slots are reserved.
+  // has the same block already, the sequence takes that one's pages. The state in next_state() becomes the sequence's.
+  // REQUIRES: as many slots are reserved.
   void Commit(std::span<const int32_t> tokens);
   void Commit(int64_t slots);  // of something else than tokens: such blocks are never shared by content
   // Drops tokens from the end; pages that are no longer needed, reserved ones too, are released. What lies in a kept
-  // page behind `length` stays there unread. REQUIRES: 0 <= length <= length().
+  // page behind `length` stays there unread. REQUIRES: 0 <= length <= length(), CanTruncate(length).
   void Truncate(int64_t length);
+  // A recurrent state knows no way back: all tokens may go, or none.
+  bool CanTruncate(int64_t length) const { return pool_->states() == nullptr || length == 0 || length == length_; }
   // Drops slots [first, last) and moves what follows down, without touching a key: see runs(). The rest of the text is
   // then no longer what a prefill of its tokens would give. REQUIRES: multiples of block_tokens(), first <= last <=
-  // length().
+  // length(); no states.
   void Drop(int64_t first, int64_t last);
   // Releases the group's pages that lie wholly below `slot` and leaves holes (null in pages()), for layers that look
   // back no further. They stay holes: a later Truncate must leave enough above them. REQUIRES: slot <= length().
@@ -129,6 +143,11 @@ class Sequence {
   std::span<uint8_t* const* const> pages() const { return views_; }
   // For StepSpan::runs: at least one. New slots belong to the last.
   std::span<const SlotRun> runs() const { return runs_; }
+  // For StepSpan::state and next_state: null at the beginning of a text, and where nothing is reserved.
+  const float* state() const { return StateData(state_); }
+  float* next_state() const { return StateData(next_state_); }
+  // The state itself, for whoever has just made the sequence by Make.
+  float* restored_state() const { return StateData(state_); }
   // Page number in the pool, kHole for a hole. REQUIRES: index < page_count(group).
   static constexpr uint32_t kHole = UINT32_MAX;
   uint32_t page(size_t group, size_t index) const { return table_[group][index]; }
@@ -136,10 +155,15 @@ class Sequence {
   PagePool* pool() const { return pool_; }
 
   // A sequence of this shape with zeroed pages, to be filled through pages(); it shares no block by content until it is
-  // truncated to 0. kExhausted. REQUIRES: the shape is as SequenceShape says.
+  // truncated to 0. Its state likewise, through restored_state(). kExhausted. REQUIRES: the shape is as SequenceShape says.
   static Result<Sequence> Make(PagePool* pool, SequenceShape shape, std::string_view state = {});
 
  private:
+  float* StateData(StatePool::Slot slot) const {
+    return slot == StatePool::kNone ? nullptr : pool_->states()->data(slot);
+  }
+  void ReleaseState(StatePool::Slot& slot);
+  void CommitState();
   size_t PagesFor(size_t group, int64_t length) const;
   bool MustCopyLast(size_t group) const;
   size_t Wanted(size_t group, int64_t length, bool index_gives_way) const;
@@ -164,6 +188,8 @@ class Sequence {
   std::vector<std::vector<uint32_t>> table_;     // [groups][pages]
   std::vector<std::vector<uint8_t*>> pointers_;  // [groups][pages]
   std::vector<uint8_t* const*> views_;           // [groups]
+  StatePool::Slot state_ = StatePool::kNone;     // after length() tokens; none at 0
+  StatePool::Slot next_state_ = StatePool::kNone;
 };
 
 }  // namespace moonlit

@@ -39,7 +39,9 @@ Result<std::unique_ptr<PagePool>> PagePool::Create(const std::vector<PageLayout>
     pool->block_tokens_ = std::lcm(pool->block_tokens_, size_t{layout.page_tokens});
     MOONLIT_CHECK(pool->block_tokens_ <= kMostBlockTokens);
   }
-  if (options.share_prefixes) {
+  if (options.state_bytes > 0) {
+    MOONLIT_ASSIGN_OR_RETURN(pool->states_, StatePool::Create(options.state_bytes, options.states));
+  } else if (options.share_prefixes) {
     pool->prefixes_ = std::make_unique<PrefixIndex>(pool.get(), pool->block_tokens_, options.prefix_hash_mask);
   }
   return pool;

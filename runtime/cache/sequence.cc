@@ -36,6 +36,8 @@ Sequence& Sequence::operator=(Sequence&& other) noexcept {
   std::swap(table_, other.table_);
   std::swap(pointers_, other.pointers_);
   std::swap(views_, other.views_);
+  std::swap(state_, other.state_);
+  std::swap(next_state_, other.next_state_);
   return *this;
 }
 
@@ -103,7 +105,14 @@ Status Sequence::AddPage(size_t g) {
 
 Status Sequence::Reserve(int64_t length) {
   if (length <= length_) return Status();
-  MOONLIT_RETURN_IF_ERROR(MakeRoomFor(length));
+  const bool wants_state = pool_->states() != nullptr && next_state_ == StatePool::kNone;
+  if (wants_state) {
+    MOONLIT_ASSIGN_OR_RETURN(next_state_, pool_->states()->Allocate());
+  }
+  if (const Status room = MakeRoomFor(length); !room.ok()) {
+    if (wants_state) ReleaseState(next_state_);
+    return room;
+  }
   for (size_t g = 0; g < table_.size(); ++g) {
     if (MustCopyLast(g)) CopyLast(g);
     while (table_[g].size() < PagesFor(g, length)) MOONLIT_RETURN_IF_ERROR(AddPage(g));
@@ -112,7 +121,20 @@ Status Sequence::Reserve(int64_t length) {
   return Status();
 }
 
+void Sequence::ReleaseState(StatePool::Slot& slot) {
+  if (slot != StatePool::kNone) pool_->states()->Release(slot);
+  slot = StatePool::kNone;
+}
+
+// The state that the step wrote takes the place of the one that it read.
+void Sequence::CommitState() {
+  if (next_state_ == StatePool::kNone) return;
+  ReleaseState(state_);
+  std::swap(state_, next_state_);
+}
+
 void Sequence::Commit(std::span<const int32_t> tokens) {
+  CommitState();
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   const auto unknown = std::find(tokens.begin(), tokens.end(), kNoToken);
   pure_ = std::min(pure_, unknown == tokens.end() ? INT64_MAX : length_ + (unknown - tokens.begin()));
@@ -121,6 +143,7 @@ void Sequence::Commit(std::span<const int32_t> tokens) {
 }
 
 void Sequence::Commit(int64_t slots) {
+  CommitState();
   if (slots > 0) pure_ = std::min(pure_, length_);
   tokens_.insert(tokens_.end(), static_cast<size_t>(slots), kNoToken);
   length_ += slots;
@@ -215,7 +238,9 @@ void Sequence::CutChain(size_t blocks) {
 }
 
 void Sequence::Truncate(int64_t length) {
-  MOONLIT_CHECK(length >= 0 && length <= length_);
+  MOONLIT_CHECK(length >= 0 && length <= length_ && CanTruncate(length));
+  ReleaseState(next_state_);
+  if (length == 0) ReleaseState(state_);
   CutChain(static_cast<size_t>(length) / pool_->block_tokens());
   length_ = length;
   tokens_.resize(static_cast<size_t>(length));
@@ -234,6 +259,7 @@ void Sequence::Truncate(int64_t length) {
 void Sequence::Drop(int64_t first, int64_t last) {
   const auto size = static_cast<int64_t>(pool_->block_tokens());
   MOONLIT_CHECK(0 <= first && first <= last && last <= length_ && first % size == 0 && last % size == 0);
+  MOONLIT_CHECK(pool_->states() == nullptr);
   if (first == last) return;
   if (last == length_) return Truncate(first);
   CutChain(static_cast<size_t>(first / size));
@@ -282,6 +308,8 @@ Sequence Sequence::Fork() const {
   copy.runs_ = runs_;
   copy.pure_ = pure_;
   if (pool_->prefixes() != nullptr) copy.StandOn(block_, blocks_);
+  if (state_ != StatePool::kNone) pool_->states()->Share(state_);
+  copy.state_ = state_;  // nobody writes to it; what is only reserved stays here, like reserved pages
   for (size_t g = 0; g < table_.size(); ++g) {
     // Pages that are only reserved stay with this sequence, which is about to write them.
     for (size_t i = 0; i < PagesFor(g, length_); ++i) {
@@ -299,6 +327,9 @@ Result<Sequence> Sequence::Make(PagePool* pool, SequenceShape shape, std::string
   std::vector<size_t> wanted(pool->groups());
   for (size_t g = 0; g < pool->groups(); ++g) {
     wanted[g] = static_cast<size_t>(std::count(shape.present[g].begin(), shape.present[g].end(), true));
+  }
+  if (pool->states() != nullptr && !shape.tokens.empty()) {
+    MOONLIT_ASSIGN_OR_RETURN(sequence.state_, pool->states()->Allocate());
   }
   MOONLIT_RETURN_IF_ERROR(pool->MakeRoom(wanted));
   for (size_t g = 0; g < pool->groups(); ++g) {

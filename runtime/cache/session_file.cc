@@ -221,13 +221,17 @@ class HeadReader {
   SequenceShape shape_;
 };
 
+uint32_t StateFloats(const PagePool& pool) {
+  return pool.states() == nullptr ? 0 : static_cast<uint32_t>(pool.states()->bytes() / sizeof(float));
+}
+
 // With room for the two sizes, which are known at the end.
 std::string MakeHead(const Sequence& sequence, const SessionFacts& facts) {
   const PagePool& pool = *sequence.pool();
   HeadWriter head;
   head.PutBytes(kMagic, sizeof(kMagic));
   head.Put(kVersion);
-  head.Put(uint32_t{0});
+  head.Put(StateFloats(pool));
   head.Put(uint64_t{0});
   head.Put(uint64_t{0});
   head.PutText(facts.variant);
@@ -253,6 +257,7 @@ std::string MakeHead(const Sequence& sequence, const SessionFacts& facts) {
       data_bytes += present ? pool.layout(g).page_bytes : 0;
     }
   }
+  if (sequence.state() != nullptr) data_bytes += pool.states()->bytes();
   const uint64_t head_bytes = head.bytes().size() + kSumBytes;
   const uint64_t file_bytes = head_bytes + data_bytes + kSumBytes;
   std::memcpy(head.bytes().data() + 16, &head_bytes, sizeof(head_bytes));
@@ -261,7 +266,7 @@ std::string MakeHead(const Sequence& sequence, const SessionFacts& facts) {
   return std::move(head.bytes());
 }
 
-Status CheckFixed(const ByteSource& source, const char* fixed, uint64_t* head_bytes) {
+Status CheckFixed(const ByteSource& source, const char* fixed, const PagePool& pool, uint64_t* head_bytes) {
   const char* name = source.name.c_str();
   if (std::memcmp(fixed, kMagic, sizeof(kMagic)) != 0) {
     return Errorf(Code::kCorrupt, "%s: expected a session file, found something else", name);
@@ -271,6 +276,14 @@ Status CheckFixed(const ByteSource& source, const char* fixed, uint64_t* head_by
   if (version != kVersion) {
     return Errorf(Code::kUnsupported, "session file %s: expected version %u, found %u; save the session again", name,
                   kVersion, version);
+  }
+  uint32_t state_floats = 0;
+  std::memcpy(&state_floats, fixed + 12, sizeof(state_floats));
+  if (state_floats != StateFloats(pool)) {
+    return Errorf(Code::kUnsupported,
+                  "session file %s: expected a recurrent state of %u numbers, found one of %u; load the model that the "
+                  "session was saved with",
+                  name, StateFloats(pool), state_floats);
   }
   uint64_t file_bytes = 0;
   std::memcpy(head_bytes, fixed + 16, sizeof(*head_bytes));
@@ -310,6 +323,7 @@ Status WriteSession(const Sequence& sequence, const SessionFacts& facts, const B
       if (page != nullptr) MOONLIT_RETURN_IF_ERROR(put(page, pool.layout(g).page_bytes));
     }
   }
+  if (sequence.state() != nullptr) MOONLIT_RETURN_IF_ERROR(put(sequence.state(), pool.states()->bytes()));
   const uint64_t value = sum.Value();
   return sink(&value, sizeof(value));
 }
@@ -332,7 +346,7 @@ Result<SessionReader> SessionReader::Open(ByteSource source, const SessionFacts&
   }
   char fixed[kFixedBytes];
   MOONLIT_RETURN_IF_ERROR(reader.source_.read_at(0, fixed, sizeof(fixed)));
-  MOONLIT_RETURN_IF_ERROR(CheckFixed(reader.source_, fixed, &reader.head_bytes_));
+  MOONLIT_RETURN_IF_ERROR(CheckFixed(reader.source_, fixed, pool, &reader.head_bytes_));
   if (reader.head_bytes_ > SIZE_MAX / 2)
     return Status(Code::kOutOfMemory, "session file " + name + ": its head is too long");
   MOONLIT_ASSIGN_OR_RETURN(Buffer head,
@@ -355,6 +369,7 @@ Result<SessionReader> SessionReader::Open(ByteSource source, const SessionFacts&
     const std::vector<bool>& present = reader.shape_.present[g];
     bytes += static_cast<uint64_t>(std::count(present.begin(), present.end(), true)) * pool.layout(g).page_bytes;
   }
+  if (!reader.shape_.tokens.empty()) bytes += uint64_t{StateFloats(pool)} * sizeof(float);
   if (bytes != reader.source_.size) {
     return Errorf(Code::kCorrupt,
                   "session file %s: its pages need %" PRIu64 " bytes, it has %" PRIu64 "; it is damaged", name.c_str(),
@@ -376,6 +391,11 @@ Status SessionReader::ReadPages(Sequence& sequence) const {
       sum.Add(page, bytes);
       offset += bytes;
     }
+  }
+  if (float* state = sequence.restored_state()) {
+    MOONLIT_RETURN_IF_ERROR(source_.read_at(offset, state, pool.states()->bytes()));
+    sum.Add(state, pool.states()->bytes());
+    offset += pool.states()->bytes();
   }
   uint64_t expected = 0;
   MOONLIT_RETURN_IF_ERROR(source_.read_at(offset, &expected, sizeof(expected)));

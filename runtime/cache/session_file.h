@@ -9,14 +9,14 @@
 //   MOONLIT_RETURN_IF_ERROR(reader.ReadPages(sequence));                    // only now is it what was saved
 //
 // Layout, version 1; little-endian, no padding:
-//   "MOONSESS", u32 version, u32 0, u64 head bytes, u64 file bytes
+//   "MOONSESS", u32 version, u32 floats of the recurrent state (0: none), u64 head bytes, u64 file bytes
 //   variant and model, each u32 length and bytes
 //   u32 groups; for each u32 page_tokens, layers, kv_heads, key_dim, value_dim, key type, value type (CacheType's
 //     numbers), u64 page_bytes
 //   u64 tokens, i32[tokens]; u32 runs, for each i64 begin, i64 shift
 //   for each group: u64 pages, one byte a page: 1, or 0 for a hole
 //   u64 checksum of the head up to here                           (head bytes end here)
-//   for each group, its pages that are no holes
+//   for each group, its pages that are no holes; then, if there are tokens, the recurrent state
 //   u64 checksum of the file up to here
 // Checksums are XXH64 with seed 0 (runtime/base/checksum.h). They find accidents; that nothing a file says can do harm
 // is the checks' business.
@@ -62,11 +62,11 @@ Status SaveSession(const Sequence& sequence, const SessionFacts& facts, const st
 class SessionReader {
  public:
   // Reads and checks the head. Errors: kCorrupt (no session file, cut short, changed), kUnsupported (another version,
-  // variant, model, cache type or page layout), kExhausted (more than n_ctx tokens), kIo, kOutOfMemory.
+  // variant, model, cache type, page layout or size of the state), kExhausted (more than n_ctx tokens), kIo, kOutOfMemory.
   static Result<SessionReader> Open(ByteSource source, const SessionFacts& facts, const RestoreOptions& options,
                                     const PagePool& pool);
   const SequenceShape& shape() const { return shape_; }
-  // Fills the pages of a sequence of shape(). kCorrupt when the checksum is another; the sequence is then of no use.
+  // Fills the pages and the recurrent state of a sequence of shape(). kCorrupt when the checksum is another; the sequence is then of no use.
   Status ReadPages(Sequence& sequence) const;
 
  private:

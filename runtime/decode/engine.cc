@@ -19,6 +19,7 @@ constexpr size_t kMostContext = size_t{1} << 24;
 constexpr size_t kMostSessions = 65536;
 constexpr size_t kMostChunk = 65536;
 constexpr size_t kMostPageTokens = 65536;
+constexpr size_t kStateChunk = 64;  // of recurrent layers (the numeric contract)
 
 Status CheckRange(const char* name, size_t value, size_t least, size_t most) {
   if (value >= least && value <= most) return Status();
@@ -116,9 +117,16 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
   MOONLIT_ASSIGN_OR_RETURN(impl->plan, model.make_plan(plan_options));
   o.progress = nullptr;  // it belongs to the load, and so does what it points to
 
-  const size_t pages = o.max_sessions * CeilDiv(o.n_ctx, o.page_tokens);
+  size_t pages = o.max_sessions * CeilDiv(o.n_ctx, o.page_tokens);
   PagePoolOptions pool_options;
   o.share_prefixes = o.share_prefixes && !impl->plan->whole_sequences();
+  if (impl->plan->state_bytes() > 0) {
+    // A session has its state, the one that a step writes, and the one that a prefill in several steps goes back to, with which it
+    // also shares its last page until it writes to it.
+    pool_options.state_bytes = impl->plan->state_bytes();
+    pool_options.states = 3 * o.max_sessions;
+    pages += o.max_sessions;
+  }
   pool_options.share_prefixes = o.share_prefixes;
   MOONLIT_ASSIGN_OR_RETURN(auto page_pool, PagePool::Create(impl->plan->cache_groups(), pages, pool_options));
   impl->sessions = std::make_shared<SessionPool>(std::move(page_pool), o.max_sessions);
@@ -258,6 +266,8 @@ Status Engine::RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consu
       step.first_slot = length;
       step.outputs = span.outputs;
       step.runs = span.session->sequence_.runs();
+      step.state = span.session->sequence_.state();
+      step.next_state = span.session->sequence_.next_state();
       steps.push_back(step);
     }
   }
@@ -299,8 +309,10 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
   }
   if (reused != nullptr) *reused = done;
   if (done == tokens.size() && progress) progress(done);
+  std::optional<Sequence> before;  // dies by Forget only, since it holds pages
+  if (impl_->plan->state_bytes() > 0) MOONLIT_RETURN_IF_ERROR(Remember(session, before));
   while (done < tokens.size()) {
-    const size_t count = std::min(tokens.size() - done, impl_->options.chunk_tokens);
+    const size_t count = ChunkOf(static_cast<size_t>(start) + done, tokens.size() - done);
     const bool last = done + count == tokens.size();
     ChunkConsumer shifted(consumer, done);
     SessionSpan span{&session, tokens.subspan(done, count), outputs};
@@ -308,13 +320,47 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
     const Status status = Step({&span, 1}, consumer == nullptr ? nullptr : &shifted, abort);
     if (!status.ok()) {
       // If another call holds the session it is that call's now, and its length with it.
-      if (status.code() != Code::kBusy) MOONLIT_RETURN_IF_ERROR(session.Truncate(start));
-      return status;
+      Status back;
+      if (status.code() != Code::kBusy) back = before ? GoBack(session, *before) : session.Truncate(start);
+      Forget(before);
+      return back.ok() ? status : back;
     }
     done += count;
     if (progress) progress(done);
   }
+  Forget(before);
   return Status();
+}
+
+// Recurrent layers give the same bits for all chunks that end at multiples of their own.
+size_t Engine::ChunkOf(size_t position, size_t left) const {
+  const size_t most = impl_->options.chunk_tokens;
+  if (left <= most || impl_->plan->state_bytes() == 0) return std::min(left, most);
+  const size_t end = (position + most) / kStateChunk * kStateChunk;
+  return end > position ? end - position : most;
+}
+
+// A recurrent state can't be cut, so a prefill that may fail keeps what was there before.
+Status Engine::Remember(Session& session, std::optional<Sequence>& before) {
+  return session.Use([&] {
+    const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
+    before = session.sequence_.Fork();
+    return Status();
+  });
+}
+
+Status Engine::GoBack(Session& session, Sequence& before) {
+  return session.Use([&] {
+    const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
+    std::swap(session.sequence_, before);
+    return Status();
+  });
+}
+
+void Engine::Forget(std::optional<Sequence>& before) {
+  if (!before) return;
+  const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
+  before.reset();
 }
 
 }  // namespace moonlit

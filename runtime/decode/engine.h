@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -78,11 +79,13 @@ class Session {
   int64_t length() const { return sequence_.length(); }
   // [length]; valid until the next call that changes the session.
   std::span<const int32_t> tokens() const { return sequence_.tokens(); }
-  // Forgets all but the first `length` tokens. kBusy; kInvalidArgument beyond 0 .. length().
+  // Forgets all but the first `length` tokens. kBusy; kInvalidArgument beyond 0 .. length(); kUnsupported for a part of the text of
+  // a model with recurrent layers, whose state knows no way back (a fork does).
   Status Truncate(int64_t length);
   // Makes room in a full context: drops tokens [first, last) and moves what follows down by as many places, where it is
   // then read as if it had always been there; it has still been computed with what is dropped. Whole blocks go:
-  // kInvalidArgument, naming the block's size, unless both are multiples of block_tokens() within length(). kBusy.
+  // kInvalidArgument, naming the block's size, unless both are multiples of block_tokens() within length(). kBusy;
+  // kUnsupported with recurrent layers, as above.
   Status Drop(int64_t first, int64_t last);
   int64_t block_tokens() const;  // EngineOptions::page_tokens
 
@@ -152,6 +155,10 @@ class Engine {
   Status CheckSpans(std::span<const SessionSpan> spans, const LogitsConsumer* consumer) const;
   Status RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort);
   Status TakePrefix(Session& session, std::span<const int32_t> tokens, size_t* taken);
+  size_t ChunkOf(size_t position, size_t left) const;
+  Status Remember(Session& session, std::optional<Sequence>& before);
+  Status GoBack(Session& session, Sequence& before);
+  void Forget(std::optional<Sequence>& before);
   SessionFacts SavedFacts() const;
   std::unique_ptr<Impl> impl_;
 };

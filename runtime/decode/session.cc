@@ -20,6 +20,13 @@ Status Session::Truncate(int64_t length) {
       return Errorf(Code::kInvalidArgument, "truncate: length is %lld, expected 0 to %lld",
                     static_cast<long long>(length), static_cast<long long>(sequence_.length()));
     }
+    if (!sequence_.CanTruncate(length)) {
+      return Errorf(
+          Code::kUnsupported,
+          "truncate: the model has recurrent layers, which can't go back from %lld tokens to %lld; start again "
+          "from 0, or fork the session where you want to come back to",
+          static_cast<long long>(sequence_.length()), static_cast<long long>(length));
+    }
     const std::lock_guard<std::mutex> lock(home_->mutex());
     sequence_.Truncate(length);
     return Status();
@@ -35,6 +42,10 @@ Status Session::Drop(int64_t first, int64_t last) {
                     "%lld",
                     static_cast<long long>(first), static_cast<long long>(last), static_cast<long long>(block),
                     static_cast<long long>(sequence_.length()));
+    }
+    if (home_->pages()->states() != nullptr) {
+      return Status(Code::kUnsupported,
+                    "drop: the model has recurrent layers, whose state can't lose the middle of a text; start again");
     }
     const std::lock_guard<std::mutex> lock(home_->mutex());
     sequence_.Drop(first, last);
