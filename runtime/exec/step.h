@@ -40,8 +40,7 @@ inline constexpr size_t kHeadRows = 32;  // rows of one pass through the output 
 class Step {
  public:
   // positions: how many the model has learned.
-  Step(size_t max_rows, size_t vocab, size_t cache_groups, size_t positions = kAnyPosition,
-       bool has_state = false);
+  Step(size_t max_rows, size_t vocab, size_t cache_groups, size_t positions = kAnyPosition, bool has_state = false);
 
   // Checks the spans and fills the tables. kInvalidArgument names span, what was expected and found.
   Status Begin(std::span<const StepSpan> spans);
