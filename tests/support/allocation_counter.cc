@@ -51,6 +51,15 @@ size_t AllocationCount() { return count.load(); }
 
 void* operator new(size_t size) { return moonlit::Allocate(size); }
 void* operator new[](size_t size) { return moonlit::Allocate(size); }
+// The library's nothrow forms call the above, a sanitizer's do not, and what they give must not come to Free.
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return moonlit::Allocate(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+void* operator new[](size_t size, const std::nothrow_t& tag) noexcept { return operator new(size, tag); }
 void operator delete(void* pointer) noexcept { moonlit::Free(pointer); }
 void operator delete[](void* pointer) noexcept { moonlit::Free(pointer); }
 void operator delete(void* pointer, size_t) noexcept { moonlit::Free(pointer); }
