@@ -13,6 +13,8 @@
 #include "runtime/api/tokenizer_metadata.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/log.h"
+#include "runtime/convert/hugging_face.h"
+#include "runtime/convert/quantize.h"
 #include "runtime/exec/plan.h"
 #include "runtime/weights/gguf_source.h"
 
@@ -21,33 +23,69 @@ namespace {
 
 constexpr char kPoet[] = "poet";
 
-Result<std::unique_ptr<GgufSource>> OpenSource(const std::string& path) {
-  if (path != kPoet) {
-    MOONLIT_ASSIGN_OR_RETURN(const std::string found, FindModel(path));
-    return GgufSource::Open(found);
-  }
+// A model before its graph is built, whatever holds it.
+struct OpenedModel {
+  std::shared_ptr<const WeightSource> weights;
+  std::shared_ptr<const Metadata> metadata;
+  std::shared_ptr<const GgufSource> gguf;  // null for a folder
+};
+
+Result<std::unique_ptr<GgufSource>> OpenGguf(const std::string& path) {
+  if (path != kPoet) return GgufSource::Open(path);
   const EmbeddedFile embedded = EmbeddedPoet();
   if (embedded.data != nullptr) return GgufSource::OpenMemory(embedded.data, embedded.size, "poet (built in)");
   MOONLIT_ASSIGN_OR_RETURN(const std::string found, FindPoet());
   return GgufSource::Open(found);
 }
 
-Result<std::unique_ptr<const Tokenizer>> MakeTokenizer(const GgufSource& source) {
-  Result<TokenizerData> data = ReadTokenizerData(source.metadata());
-  if (!data.ok()) return data.status().WithContext("file " + source.description());
+OpenedModel FromGguf(std::unique_ptr<GgufSource> opened) {
+  const std::shared_ptr<const GgufSource> source = std::move(opened);
+  // The metadata live as long as the source.
+  return {source, std::shared_ptr<const Metadata>(source, &source->metadata()), source};
+}
+
+Result<std::string> FindPath(const std::string& path) {
+  return path == kPoet || IsFolder(path) ? Result<std::string>(path) : FindModel(path);
+}
+
+Result<OpenedModel> Open(const std::string& path, const LoadOptions& options) {
+  MOONLIT_ASSIGN_OR_RETURN(const std::string found, FindPath(path));
+  OpenedModel model;
+  if (IsFolder(found)) {
+    MOONLIT_ASSIGN_OR_RETURN(const HuggingFaceModel folder, OpenHuggingFace(found, options.pre_tokenizer));
+    model = {folder.weights, folder.metadata, nullptr};
+  } else {
+    MOONLIT_ASSIGN_OR_RETURN(std::unique_ptr<GgufSource> opened, OpenGguf(found));
+    model = FromGguf(std::move(opened));
+  }
+  if (options.quantize.empty()) return model;
+  MOONLIT_ASSIGN_OR_RETURN(const FileType type, FindFileType(options.quantize));
+  QuantizeReport report;
+  MOONLIT_ASSIGN_OR_RETURN(model.weights, EncodeForFile(model.weights, *model.metadata, type, {}, nullptr, &report));
+  return model;
+}
+
+Result<std::unique_ptr<const Tokenizer>> MakeTokenizer(const Metadata& metadata, const std::string& description,
+                                                       const LoadOptions& options) {
+  Result<TokenizerData> data = ReadTokenizerData(metadata);
+  if (!data.ok()) return data.status().WithContext("file " + description);
+  if (!options.pre_tokenizer.empty()) data->pre = options.pre_tokenizer;
   Result<std::unique_ptr<const Tokenizer>> tokenizer = Tokenizer::Create(std::move(data).value());
-  if (!tokenizer.ok()) return tokenizer.status().WithContext("file " + source.description());
+  if (!tokenizer.ok()) return tokenizer.status().WithContext("file " + description);
   const std::string& warning = (*tokenizer)->warning();
-  if (!warning.empty()) Logf(LogLevel::kWarning, "file %s: %s", source.description().c_str(), warning.c_str());
+  if (!warning.empty()) Logf(LogLevel::kWarning, "file %s: %s", description.c_str(), warning.c_str());
   return tokenizer;
 }
 
 // Headers, which name and place every tensor, and samples of the weights: models of one shape differ there.
-Result<std::string> Identify(const ModelConfig& config, const GgufSource& source) {
+Result<std::string> Identify(const ModelConfig& config, const OpenedModel& model) {
+  const WeightSource& source = *model.weights;
   constexpr uint64_t kSamples = 64;
   constexpr size_t kSampleBytes = 64;
   Checksum sum;
-  for (const GgufFile& file : source.files()) sum.Add(file.header().data(), file.header().size());
+  if (model.gguf != nullptr) {
+    for (const GgufFile& file : model.gguf->files()) sum.Add(file.header().data(), file.header().size());
+  }
   uint64_t total = 0, passed = 0, sample = 0;
   for (const TensorInfo* tensor : source.All()) total += tensor->bytes;
   for (const TensorInfo* tensor : source.All()) {
@@ -65,7 +103,7 @@ Result<std::string> Identify(const ModelConfig& config, const GgufSource& source
   return (config.name.empty() ? config.architecture : config.name) + " " + text;
 }
 
-ModelFacts CollectFacts(const ModelConfig& config, const GgufSource& source) {
+ModelFacts CollectFacts(const ModelConfig& config, const WeightSource& source) {
   ModelFacts facts;
   facts.architecture = config.architecture;
   facts.name = config.name;
@@ -94,11 +132,11 @@ ModelFacts CollectFacts(const ModelConfig& config, const GgufSource& source) {
 
 }  // namespace
 
-Result<LoadedModel> OpenModel(const std::string& path) {
-  MOONLIT_ASSIGN_OR_RETURN(std::unique_ptr<GgufSource> opened, OpenSource(path));
+Result<LoadedModel> OpenModel(const std::string& path, const LoadOptions& options) {
+  MOONLIT_ASSIGN_OR_RETURN(const OpenedModel opened, Open(path, options));
   // make_plan must be copyable, so the source and the graph are shared with it.
-  std::shared_ptr<GgufSource> source = std::move(opened);
-  Result<LoadedGraph> loaded = LoadGraph(source->metadata(), *source);
+  const std::shared_ptr<const WeightSource> source = opened.weights;
+  Result<LoadedGraph> loaded = LoadGraph(*opened.metadata, *source);
   if (!loaded.ok()) return loaded.status().WithContext("file " + source->description());
   if (!loaded->unused_tensors.empty()) {
     Logf(LogLevel::kWarning,
@@ -106,9 +144,9 @@ Result<LoadedModel> OpenModel(const std::string& path) {
          source->description().c_str(), loaded->unused_tensors.size(), loaded->unused_tensors[0].c_str());
   }
   LoadedModel model;
-  MOONLIT_ASSIGN_OR_RETURN(model.tokenizer, MakeTokenizer(*source));
+  MOONLIT_ASSIGN_OR_RETURN(model.tokenizer, MakeTokenizer(*opened.metadata, source->description(), options));
   model.facts = CollectFacts(loaded->config, *source);
-  MOONLIT_ASSIGN_OR_RETURN(model.facts.identity, Identify(loaded->config, *source));
+  MOONLIT_ASSIGN_OR_RETURN(model.facts.identity, Identify(loaded->config, opened));
   if (static_cast<size_t>(model.tokenizer->vocab_size()) > model.facts.n_vocab) {
     return Errorf(Code::kCorrupt, "file %s: the tokenizer has %d tokens, but token_embd.weight only %zu rows",
                   source->description().c_str(), model.tokenizer->vocab_size(), model.facts.n_vocab);
@@ -118,9 +156,15 @@ Result<LoadedModel> OpenModel(const std::string& path) {
   return model;
 }
 
-Result<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& path) {
-  MOONLIT_ASSIGN_OR_RETURN(std::unique_ptr<GgufSource> source, OpenSource(path));
-  return MakeTokenizer(*source);
+Result<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& path, const LoadOptions& options) {
+  MOONLIT_ASSIGN_OR_RETURN(const std::string found, FindPath(path));
+  if (IsFolder(found)) {
+    MOONLIT_ASSIGN_OR_RETURN(const std::shared_ptr<const MetadataMap> metadata,
+                             OpenHuggingFaceTokenizer(found, options.pre_tokenizer));
+    return MakeTokenizer(*metadata, found, options);
+  }
+  MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<GgufSource> source, OpenGguf(found));
+  return MakeTokenizer(source->metadata(), source->description(), options);
 }
 
 }  // namespace moonlit

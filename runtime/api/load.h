@@ -12,11 +12,17 @@
 
 namespace moonlit {
 
-// `path`: a GGUF file (any part of a split set), a name in the folder of models (find_model.h), or "poet" for the model that Moonlit
-// carries. Weights are read later, by make_plan.
-Result<LoadedModel> OpenModel(const std::string& path);
+struct LoadOptions {
+  std::string
+      quantize;  // a type of runtime/convert/file_type.h that float weights get while they are packed; empty: none
+  std::string pre_tokenizer;  // overrides what the file names; empty: no override
+};
+
+// `path`: a GGUF file (any part of a split set), a Hugging Face folder, a name in the folder of models (find_model.h), or "poet" for
+// the model that Moonlit carries. Weights are read later, by make_plan.
+Result<LoadedModel> OpenModel(const std::string& path, const LoadOptions& options = {});
 
 // The tokenizer alone; a file without tensors will do.
-Result<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& path);
+Result<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace moonlit

@@ -96,12 +96,15 @@ moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* o
   return Guard(error, [&]() -> Status {
     if (path == nullptr || model == nullptr) return Status(Code::kInvalidArgument, "path and model must not be NULL");
     const moonlit_model_options complete = moonlit::api::Complete(options);
+    moonlit::LoadOptions load;
+    if (complete.quantize != nullptr) load.quantize = complete.quantize;
+    if (complete.pre_tokenizer != nullptr) load.pre_tokenizer = complete.pre_tokenizer;
     auto handle = std::make_unique<moonlit_model>();
     if (complete.vocab_only != 0) {
-      MOONLIT_ASSIGN_OR_RETURN(handle->vocabulary, moonlit::OpenTokenizer(path));
+      MOONLIT_ASSIGN_OR_RETURN(handle->vocabulary, moonlit::OpenTokenizer(path, load));
     } else {
       MOONLIT_ASSIGN_OR_RETURN(moonlit::EngineOptions engine_options, moonlit::api::ToEngineOptions(complete));
-      MOONLIT_ASSIGN_OR_RETURN(moonlit::LoadedModel loaded, moonlit::OpenModel(path));
+      MOONLIT_ASSIGN_OR_RETURN(moonlit::LoadedModel loaded, moonlit::OpenModel(path, load));
       MOONLIT_ASSIGN_OR_RETURN(handle->engine, moonlit::Engine::Create(std::move(loaded), engine_options));
     }
     *model = handle.release();

@@ -102,11 +102,17 @@ typedef struct moonlit_model_options {
   /* An existing folder that keeps the packed weights, so that the next load of the same file reads them instead of packing anew;
    * NULL: none. A file there that is damaged or of another version is replaced, with a warning. */
   const char* packed_cache;
+  /* Weights in F32, F16 or BF16 are quantized while they are loaded, as moonlit_quantize would ("Q8_0", "Q4_K_M"); NULL: they stay
+   * as they are. Quantized weights are refused. */
+  const char* quantize;
+  /* How words are cut before byte-level BPE merges in them ("qwen2", "llama-bpe"), in place of what the model's files say; NULL: as
+   * they say. */
+  const char* pre_tokenizer;
 } moonlit_model_options;
 
 MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);
 
-/* `path`: a GGUF file (any part of a split one), "poet" for the model that Moonlit carries, or a name: where no file of that name is, it
+/* `path`: a GGUF file (any part of a split one), a Hugging Face folder (config.json, *.safetensors, tokenizer.json), "poet" for the model that Moonlit carries, or a name: where no file of that name is, it
  * means NAME.gguf in $MOONLIT_MODELS, by default $XDG_DATA_HOME/moonlit/models or ~/.local/share/moonlit/models. */
 MOONLIT_API moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options,
                                             moonlit_model** model, moonlit_error* error);
@@ -307,6 +313,7 @@ typedef struct moonlit_write_options {
   /* Bytes written and in total; return non-zero to cancel. May be NULL. */
   int (*progress)(void* user, uint64_t done, uint64_t total);
   void* user;
+  const char* pre_tokenizer; /* for moonlit_convert: see moonlit_model_options */
 } moonlit_write_options;
 
 MOONLIT_API void moonlit_write_options_init(moonlit_write_options* options, size_t size);
@@ -324,6 +331,10 @@ typedef struct moonlit_write_result {
  * appears complete or not at all; it must not be the input. `result` may be NULL. */
 MOONLIT_API moonlit_code moonlit_quantize(const char* in, const char* out, const moonlit_write_options* options,
                                           moonlit_write_result* result, moonlit_error* error);
+/* Writes a Hugging Face folder as a GGUF file, with the keys that llama.cpp's converter writes. options->type NULL: the type that the
+ * folder's weights have. */
+MOONLIT_API moonlit_code moonlit_convert(const char* folder, const char* out, const moonlit_write_options* options,
+                                         moonlit_write_result* result, moonlit_error* error);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -4,21 +4,22 @@
 
 #include "runtime/api/find_model.h"
 #include "runtime/api/handles.h"
+#include "runtime/convert/hugging_face.h"
 #include "runtime/convert/quantize.h"
 
 namespace moonlit::api {
 namespace {
 
-Result<QuantizeOptions> ToQuantizeOptions(const moonlit_write_options* given) {
-  moonlit_write_options from;
-  moonlit_write_options_init(&from, sizeof from);
-  if (given != nullptr) std::memcpy(&from, given, std::min(given->size, sizeof from));
-  if (from.type == nullptr) {
-    return Errorf(Code::kInvalidArgument, "the type of the weights to write is missing: expected one of %s",
-                  FileTypeNames().c_str());
-  }
+moonlit_write_options Complete(const moonlit_write_options* given) {
+  moonlit_write_options complete;
+  moonlit_write_options_init(&complete, sizeof complete);
+  if (given != nullptr) std::memcpy(&complete, given, std::min(given->size, sizeof complete));
+  return complete;
+}
+
+QuantizeOptions ToQuantizeOptions(const moonlit_write_options& from) {
   QuantizeOptions to;
-  to.type = from.type;
+  if (from.type != nullptr) to.type = from.type;
   if (from.imatrix != nullptr) to.imatrix = from.imatrix;
   to.pure = from.pure != 0;
   to.allow_requantize = from.allow_requantize != 0;
@@ -62,9 +63,23 @@ moonlit_code moonlit_quantize(const char* in, const char* out, const moonlit_wri
                               moonlit_write_result* result, moonlit_error* error) {
   return Guard(error, [&]() -> Status {
     if (in == nullptr || out == nullptr) return Status(Code::kInvalidArgument, "in and out must not be NULL");
-    MOONLIT_ASSIGN_OR_RETURN(const moonlit::QuantizeOptions to, moonlit::api::ToQuantizeOptions(options));
+    const moonlit::QuantizeOptions to = moonlit::api::ToQuantizeOptions(moonlit::api::Complete(options));
     MOONLIT_ASSIGN_OR_RETURN(const std::string found, moonlit::FindModel(in));
     MOONLIT_ASSIGN_OR_RETURN(const moonlit::QuantizeReport report, moonlit::QuantizeFile(found, out, to));
+    moonlit::api::GiveReport(report, result);
+    return Status();
+  });
+}
+
+moonlit_code moonlit_convert(const char* folder, const char* out, const moonlit_write_options* options,
+                             moonlit_write_result* result, moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (folder == nullptr || out == nullptr) return Status(Code::kInvalidArgument, "folder and out must not be NULL");
+    const moonlit_write_options complete = moonlit::api::Complete(options);
+    MOONLIT_ASSIGN_OR_RETURN(
+        const moonlit::QuantizeReport report,
+        moonlit::ConvertFolder(folder, out, complete.pre_tokenizer == nullptr ? "" : complete.pre_tokenizer,
+                               moonlit::api::ToQuantizeOptions(complete)));
     moonlit::api::GiveReport(report, result);
     return Status();
   });

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/base/checksum.h"
 #include "runtime/weights/rows.h"
 
 namespace moonlit {
@@ -72,6 +73,14 @@ std::vector<const TensorInfo*> EncodedSource::All() const {
   std::vector<const TensorInfo*> all;
   for (const Entry& entry : entries_) all.push_back(&entry.info);
   return all;
+}
+
+Result<uint64_t> EncodedSource::Fingerprint() const {
+  MOONLIT_ASSIGN_OR_RETURN(const uint64_t base, base_->Fingerprint());
+  Checksum sum;
+  sum.Add(&base, sizeof base);
+  for (const Entry& entry : entries_) sum.Add(&entry.info.format, sizeof entry.info.format);
+  return sum.Value();
 }
 
 Status EncodedSource::EncodeRows(const Entry& entry, size_t first, size_t rows, uint8_t* out) const {

@@ -34,11 +34,10 @@ Status CheckNotInput(const GgufSource& source, const std::string& out) {
 
 Status CheckRequantize(const TensorInfo& from, Format to, const QuantizeOptions& options) {
   if (from.format == to || !IsQuantized(from.format) || options.allow_requantize) return Status();
-  return Errorf(
-      Code::kInvalidArgument,
-      "tensor %s is %s, and writing it as %s would lose precision twice: start from an F32, F16 or BF16 file, or "
-      "give --allow-requantize",
-      from.name.c_str(), Traits(from.format).name, Traits(to).name);
+  return Errorf(Code::kInvalidArgument,
+                "tensor %s is %s, and writing it as %s would lose precision twice: start from an F32, F16 or BF16 file "
+                "(moonlit quantize has --allow-requantize for those who have none)",
+                from.name.c_str(), Traits(from.format).name, Traits(to).name);
 }
 
 void SetImatrixKeys(const ImportanceMatrix& matrix, GgufWriter* writer) {

@@ -45,7 +45,7 @@ std::string DescribeForeignFile(std::string_view start) {
            "editor to see why and download again";
   }
   if (LooksLikeSafetensors(start))
-    return "a safetensors file; convert it to GGUF first or download a .gguf of the model";
+    return "a safetensors file; name its folder, which has config.json and tokenizer.json beside it, or a .gguf file";
   if (start.substr(0, 23) == "version https://git-lfs") {
     return "a Git LFS pointer, a text that stands for the model; fetch the real file with \"git lfs pull\"";
   }

@@ -3,6 +3,7 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "runtime/text/utf8.h"
@@ -106,6 +107,15 @@ std::vector<std::string_view> PreTokenizer::KnownNames() {
   return names;
 }
 
+std::vector<PreTokenizer::Known> PreTokenizer::KnownWithPatterns(const std::vector<std::string>& patterns) {
+  std::vector<Known> found;
+  for (const Row& row : kRows) {
+    if (std::equal(patterns.begin(), patterns.end(), row.patterns, row.patterns + row.count))
+      found.push_back({row.name, row.flags});
+  }
+  return found;
+}
+
 Result<PreTokenizer::Step> PreTokenizer::MakeStep(std::string_view pattern) {
   Step step{Rule::kPattern, {}};
   if (pattern == "[digits from right]") {
@@ -135,7 +145,7 @@ Result<PreTokenizer> PreTokenizer::Create(std::string_view name) {
   return Errorf(Code::kUnsupported,
                 "tokenizer.ggml.pre is \"%.*s\", a pre-tokenizer this build does not know; if the model's words are "
                 "cut as those of a "
-                "known one (qwen2, llama-bpe, gpt-2, ...), override the key tokenizer.ggml.pre with that name",
+                "known one (qwen2, llama-bpe, gpt-2, ...), name it with --pre",
                 shown, name.data());
 }
 

@@ -33,6 +33,12 @@ class PreTokenizer {
   // The name as in the file; "" is "default". kUnsupported for a name that is not in the list.
   static Result<PreTokenizer> Create(std::string_view name);
   static std::vector<std::string_view> KnownNames();
+  struct Known {
+    std::string_view name;
+    unsigned flags;
+  };
+  // Those with exactly these patterns, in the order of the list.
+  static std::vector<Known> KnownWithPatterns(const std::vector<std::string>& patterns);
 
   // Lengths in bytes of the words of text, in order; they add up to text.size() and none is 0. text must be well-formed
   // UTF-8.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's metadata by key, whatever the file (GGUF now, config.json later). Keys are GGUF's
+// A model's metadata by key, whatever the file (GGUF, or config.json by way of metadata_map.h). Keys are GGUF's
 // (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md), for example "llama.block_count".
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors by name, whatever the file. Implementations: GgufSource (runtime/weights/gguf_source.h, one file or a split set);
-// safetensors comes later behind the same interface. Models and packing see only this.
+// Tensors by name, whatever the file. Implementations: GgufSource (runtime/weights/gguf_source.h, one file or a split set),
+// HuggingFaceSource and EncodedSource (runtime/convert). Models and packing see only this.
 #pragma once
 
 #include <cstddef>

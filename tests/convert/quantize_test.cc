@@ -75,6 +75,7 @@ TEST(Quantize, EveryTypeGivesAFileWhoseWeightsAreNear) {
   const MadeModel model = MakeModel(folder);
   size_t types = 0;
   for (Format format : kAllFormats) {
+    if (Traits(format).quantize == nullptr) continue;
     const std::string out = folder.path() + "/out.gguf";
     const auto report = QuantizeFile(model.path, out, {.type = Traits(format).name, .pure = true});
     ASSERT_TRUE(report.ok()) << report.status().ToString();

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <vector>
 
+#include "nlohmann/json.hpp"
 #include "tests/e2e/process.h"
 #include "tests/support/temp_folder.h"
 
@@ -94,6 +96,70 @@ TEST(Perplexity, ComparesTwoModelsByTheirLogits) {
   EXPECT_GT(quantized.mean, 16.0 / 65535);
   EXPECT_GT(quantized.largest, quantized.mean);
   EXPECT_EQ(RunMoonlit({"perplexity", "-m", kLlama, "-p", text, "-c", "8", "--compare", base}).exit_code, 2);
+}
+
+// ---- Hugging Face folders
+
+const std::string kFolders = MOONLIT_SOURCE_DIR "/tests/data/hugging_face/";
+
+std::vector<double> LastLogits(const std::vector<std::string>& flags, const nlohmann::json& tokens) {
+  std::string ids;
+  for (const auto& token : tokens) ids += (ids.empty() ? "" : ",") + std::to_string(token.get<int>());
+  std::vector<std::string> words = {"logits", "--ids", ids};
+  words.insert(words.end(), flags.begin(), flags.end());
+  const Outcome run = RunMoonlit(words);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const auto json = nlohmann::json::parse(run.out, nullptr, false);
+  return json["last_logits"].get<std::vector<double>>();
+}
+
+TEST(HuggingFace, FoldersGiveTheLogitsOfTransformers) {
+  for (const char* name : {"llama", "mixtral"}) {
+    const auto golden = nlohmann::json::parse(ReadWholeFile(kFolders + name + "/golden.json"));
+    const auto expected = golden["last_logits"].get<std::vector<double>>();
+    const std::vector<double> found =
+        LastLogits({"-m", kFolders + name, "--exact", "--ctk", "f32", "--ctv", "f32"}, golden["tokens"]);
+    ASSERT_EQ(found.size(), expected.size());
+    // Both compute in float32, as for the golden GGUF models.
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4) << name << " " << i;
+  }
+}
+
+TEST(HuggingFace, ConvertedFilesAreTheFolder) {
+  const TempFolder folder;
+  const std::string out = folder.path() + "/out.gguf";
+  for (const char* name : {"llama", "mixtral"}) {
+    const Outcome run = RunMoonlit({"convert", kFolders + name, "-o", out});
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(Logits(out), Logits(kFolders + name));
+    EXPECT_THAT(RunMoonlit({"inspect", out}).out, HasSubstr("BF16"));
+    const Outcome here = RunMoonlit({"tokenize", "-m", kFolders + name, "-p", "the quick dog"});
+    EXPECT_EQ(here.exit_code, 0) << here.err;
+    EXPECT_EQ(here.out, RunMoonlit({"tokenize", "-m", out, "-p", "the quick dog"}).out);
+  }
+}
+
+TEST(HuggingFace, QuantizingOnTheFlyIsQuantizingBefore) {
+  const TempFolder folder;
+  const std::string out = folder.path() + "/out.gguf";
+  for (const char* type : {"q8_0", "Q4_K_M"}) {
+    ASSERT_EQ(RunMoonlit({"convert", kFolders + "llama", "-o", out, "--type", type}).exit_code, 0);
+    const Outcome before = RunMoonlit({"logits", "-m", out, "--ids", "1,2,3"});
+    const Outcome flying = RunMoonlit({"logits", "-m", kFolders + "llama", "--quantize", type, "--ids", "1,2,3"});
+    EXPECT_EQ(flying.exit_code, 0) << flying.err;
+    EXPECT_EQ(flying.out, before.out);
+  }
+  EXPECT_EQ(RunMoonlit({"logits", "-m", out, "--quantize", "Q2_K", "--ids", "1"}).exit_code, 2);
+  EXPECT_EQ(RunMoonlit({"logits", "-m", kFolders + "llama", "--quantize", "Q77", "--ids", "1"}).exit_code, 2);
+}
+
+TEST(HuggingFace, AFolderWithoutAModelSaysSo) {
+  const TempFolder folder;
+  const Outcome run = RunMoonlit({"generate", "-m", folder.path(), "-p", "x"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("config.json"));
+  EXPECT_EQ(RunMoonlit({"convert", folder.path(), "-o", folder.path() + "/out.gguf"}).exit_code, 1);
+  EXPECT_EQ(folder.FileCount(), 0u);
 }
 
 }  // namespace

@@ -45,8 +45,11 @@ CLI::Validator IsNumberIn(double least, double most) {
 }
 
 void ModelFlags::Declare(CLI::App& app, bool runs) {
-  app.add_option("-m,--model", model, "GGUF file (any part of a split one), or poet, the model that Moonlit carries")
+  app.add_option("-m,--model", model,
+                 "GGUF file (any part of a split one), Hugging Face folder, or poet, the model that Moonlit carries")
       ->capture_default_str();
+  app.add_option("--pre", pre_tokenizer,
+                 "Pre-tokenizer by name (qwen2, llama-bpe, ...), in place of what the files say");
   if (!runs) return;
   app.add_option("-t,--threads", threads, "Threads; 0: one a physical core, within the container's quota")
       ->capture_default_str()
@@ -68,6 +71,8 @@ void ModelFlags::Declare(CLI::App& app, bool runs) {
   app.add_option("--packed-cache", packed_cache,
                  "Folder that keeps the packed weights, for a faster load the next time")
       ->check(CLI::ExistingDirectory);
+  app.add_option("--quantize", quantize,
+                 "Quantize F32, F16 or BF16 weights while loading: Q8_0, Q4_K_M, ... (moonlit quantize lists them)");
   app.add_flag("--exact", exact, "Float activations on dequantized weights: slow, the reference path");
 }
 
@@ -80,6 +85,8 @@ moonlit_model_options ModelFlags::ToOptions() const {
   options.key_type = key_type.empty() ? nullptr : key_type.c_str();
   options.value_type = value_type.empty() ? nullptr : value_type.c_str();
   options.exact = exact ? 1 : 0;
+  options.quantize = quantize.empty() ? nullptr : quantize.c_str();
+  options.pre_tokenizer = pre_tokenizer.empty() ? nullptr : pre_tokenizer.c_str();
   options.packed_cache = packed_cache.empty() ? nullptr : packed_cache.c_str();
   options.vocab_only = vocab_only ? 1 : 0;
   options.share_prefixes = share_prefixes ? 1 : 0;

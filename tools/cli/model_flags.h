@@ -20,7 +20,9 @@ struct ModelFlags {
   std::string key_type;  // empty: the default for the CPU
   std::string value_type;
   bool exact = false;
-  std::string packed_cache;  // empty: none
+  std::string packed_cache;   // empty: none
+  std::string quantize;       // empty: weights stay as they are
+  std::string pre_tokenizer;  // empty: as the model's files say
   bool vocab_only = false;
   bool share_prefixes = true;
   bool warn_of_context = true;  // when it is longer than the model was trained for

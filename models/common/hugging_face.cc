@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/common/hugging_face.h"
+
+#include <cmath>
+#include <map>
+#include <span>
+#include <string_view>
+
+#include "models/common/hugging_face_config.h"
+
+namespace moonlit {
+namespace {
+
+enum FamilyFlags : unsigned {
+  kPlainFamily = 0,
+  kRotaryRows = 1,         // GGUF's rows of q and k are those of neighbouring pairs
+  kNormalisedExperts = 2,  // the experts' weights are divided by their sum
+  kNormsLessOne = 4,       // norms are multiplied by 1 + weight
+  kTanhGelu = 8,           // instead of SiLU
+};
+
+// % stands for the number of a layer, * for that of an expert.
+struct NameRule {
+  const char* from;
+  const char* to;  // several rules may take one tensor apart
+  RowOrder order = RowOrder::kSame;
+};
+
+constexpr NameRule kUsualRules[] = {
+    {"model.embed_tokens.weight", "token_embd.weight"},
+    {"model.norm.weight", "output_norm.weight"},
+    {"lm_head.weight", "output.weight"},
+    {"model.layers.%.input_layernorm.weight", "blk.%.attn_norm.weight"},
+    {"model.layers.%.self_attn.q_proj.weight", "blk.%.attn_q.weight", RowOrder::kRotary},
+    {"model.layers.%.self_attn.q_proj.bias", "blk.%.attn_q.bias", RowOrder::kRotary},
+    {"model.layers.%.self_attn.k_proj.weight", "blk.%.attn_k.weight", RowOrder::kRotary},
+    {"model.layers.%.self_attn.k_proj.bias", "blk.%.attn_k.bias", RowOrder::kRotary},
+    {"model.layers.%.self_attn.v_proj.weight", "blk.%.attn_v.weight"},
+    {"model.layers.%.self_attn.v_proj.bias", "blk.%.attn_v.bias"},
+    {"model.layers.%.self_attn.o_proj.weight", "blk.%.attn_output.weight"},
+    {"model.layers.%.self_attn.o_proj.bias", "blk.%.attn_output.bias"},
+    {"model.layers.%.self_attn.q_norm.weight", "blk.%.attn_q_norm.weight"},
+    {"model.layers.%.self_attn.k_norm.weight", "blk.%.attn_k_norm.weight"},
+    {"model.layers.%.post_attention_layernorm.weight", "blk.%.ffn_norm.weight"},
+    {"model.layers.%.mlp.gate_proj.weight", "blk.%.ffn_gate.weight"},
+    {"model.layers.%.mlp.up_proj.weight", "blk.%.ffn_up.weight"},
+    {"model.layers.%.mlp.down_proj.weight", "blk.%.ffn_down.weight"},
+    {"model.layers.%.mlp.gate.weight", "blk.%.ffn_gate_inp.weight"},
+    {"model.layers.%.mlp.experts.*.gate_proj.weight", "blk.%.ffn_gate_exps.weight"},
+    {"model.layers.%.mlp.experts.*.up_proj.weight", "blk.%.ffn_up_exps.weight"},
+    {"model.layers.%.mlp.experts.*.down_proj.weight", "blk.%.ffn_down_exps.weight"},
+    {"model.layers.%.mlp.shared_expert.gate_proj.weight", "blk.%.ffn_gate_shexp.weight"},
+    {"model.layers.%.mlp.shared_expert.up_proj.weight", "blk.%.ffn_up_shexp.weight"},
+    {"model.layers.%.mlp.shared_expert.down_proj.weight", "blk.%.ffn_down_shexp.weight"},
+    {"model.layers.%.mlp.shared_expert_gate.weight", "blk.%.ffn_gate_inp_shexp.weight"},
+};
+constexpr std::span<const NameRule> kNoRules;
+constexpr NameRule kMixtralRules[] = {
+    {"model.layers.%.block_sparse_moe.gate.weight", "blk.%.ffn_gate_inp.weight"},
+    {"model.layers.%.block_sparse_moe.experts.*.w1.weight", "blk.%.ffn_gate_exps.weight"},
+    {"model.layers.%.block_sparse_moe.experts.*.w2.weight", "blk.%.ffn_down_exps.weight"},
+    {"model.layers.%.block_sparse_moe.experts.*.w3.weight", "blk.%.ffn_up_exps.weight"},
+};
+constexpr NameRule kGraniteMoeRules[] = {
+    {"model.layers.%.block_sparse_moe.router.layer.weight", "blk.%.ffn_gate_inp.weight"},
+    {"model.layers.%.block_sparse_moe.input_linear.weight", "blk.%.ffn_gate_exps.weight", RowOrder::kFirstHalf},
+    {"model.layers.%.block_sparse_moe.input_linear.weight", "blk.%.ffn_up_exps.weight", RowOrder::kSecondHalf},
+    {"model.layers.%.block_sparse_moe.output_linear.weight", "blk.%.ffn_down_exps.weight"},
+};
+// Norms of what a block adds, not of what it reads.
+constexpr NameRule kPostNormRules[] = {
+    {"model.layers.%.post_attention_layernorm.weight", "blk.%.post_attention_norm.weight"},
+    {"model.layers.%.post_feedforward_layernorm.weight", "blk.%.post_ffw_norm.weight"},
+};
+// Both.
+constexpr NameRule kFourNormRules[] = {
+    {"model.layers.%.post_attention_layernorm.weight", "blk.%.post_attention_norm.weight"},
+    {"model.layers.%.pre_feedforward_layernorm.weight", "blk.%.ffn_norm.weight"},
+    {"model.layers.%.post_feedforward_layernorm.weight", "blk.%.post_ffw_norm.weight"},
+};
+// Tables that can be computed, which old checkpoints carry along.
+constexpr const char* kIgnored[] = {".rotary_emb.inv_freq", ".attn.bias", ".masked_bias", ".rotary_emb.cos_cached",
+                                    ".rotary_emb.sin_cached"};
+
+void NoKeys(HuggingFaceConfig&, const std::string&, MetadataMap&) {}
+
+void LlamaKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  metadata.Set(prefix + "vocab_size", config.Count("vocab_size"));
+  metadata.Set(prefix + "rope.dimension_count", config.HeadDim());
+}
+
+void QwenMoeKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  metadata.Set(prefix + "expert_feed_forward_length", config.Count("moe_intermediate_size"));
+  if (config.Has("shared_expert_intermediate_size"))
+    metadata.Set(prefix + "expert_shared_feed_forward_length", config.Count("shared_expert_intermediate_size"));
+}
+
+void GraniteKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  LlamaKeys(config, prefix, metadata);
+  const auto copy = [&](const char* from, const char* to) {
+    if (config.Has(from)) metadata.Set(prefix + to, config.Number(from));
+  };
+  copy("attention_multiplier", "attention.scale");
+  copy("embedding_multiplier", "embedding_scale");
+  copy("residual_multiplier", "residual_scale");
+  copy("logits_scaling", "logit_scale");
+}
+
+void GemmaKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  metadata.Set(prefix + "attention.sliding_window", config.Count("sliding_window"));
+  for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (config.Has(cap)) metadata.Set(prefix + cap, config.Number(cap));
+  }
+  config.Expect("query_pre_attn_scalar", config.HeadDim());
+}
+
+struct Family {
+  const char* class_name;
+  const char* model_type;
+  const char* architecture;
+  std::span<const NameRule> rules;
+  void (*keys)(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata);
+  unsigned flags;
+};
+const Family kFamilies[] = {
+#define MOONLIT_HUGGING_FACE(class_name, model_type, architecture, rules, keys, flags) \
+  {class_name, model_type, architecture, rules, keys, flags},
+#include "models/common/hugging_face_families.inc"
+#undef MOONLIT_HUGGING_FACE
+};
+
+Result<const Family*> FindFamily(const HuggingFaceConfig& config) {
+  const std::string wanted = config.ClassName(), type = config.ModelType();
+  std::string known;
+  for (const Family& family : kFamilies) {
+    if (wanted.empty() ? type == family.model_type : wanted == family.class_name) return &family;
+    known += (known.empty() ? "" : ", ") + std::string(family.class_name);
+  }
+  return Errorf(Code::kUnsupported, "config.json: architecture \"%s\" is not one whose folder this build can read (%s)",
+                (wanted.empty() ? type : wanted).c_str(), known.c_str());
+}
+
+// Matches "a.%.b.*.c" and takes the numbers out; no number has more than six digits.
+bool Matches(std::string_view pattern, std::string_view name, size_t* layer, size_t* expert) {
+  size_t at = 0;
+  for (const char c : pattern) {
+    if (c != '%' && c != '*') {
+      if (at == name.size() || name[at++] != c) return false;
+      continue;
+    }
+    size_t value = 0, digits = 0;
+    for (; at < name.size() && name[at] >= '0' && name[at] <= '9' && digits < 6; ++at, ++digits)
+      value = value * 10 + static_cast<size_t>(name[at] - '0');
+    if (digits == 0 || (digits > 1 && name[at - digits] == '0')) return false;
+    *(c == '%' ? layer : expert) = value;
+  }
+  return at == name.size();
+}
+
+bool Ignored(std::string_view name) {
+  for (const char* end : kIgnored) {
+    if (name.ends_with(end)) return true;
+  }
+  return false;
+}
+
+std::string WithLayer(std::string_view pattern, size_t layer) {
+  std::string name(pattern);
+  if (const size_t place = name.find('%'); place != std::string::npos) name.replace(place, 1, std::to_string(layer));
+  return name;
+}
+
+class TensorMapper {
+ public:
+  TensorMapper(HuggingFaceConfig& config, const Family& family)
+      : config_(config),
+        family_(family),
+        layers_(config.Count("num_hidden_layers")),
+        experts_(config.Experts()),
+        heads_(config.Count("num_attention_heads")),
+        kv_heads_(config.KvHeads()),
+        tied_(config.Flag("tie_word_embeddings", false)) {}
+
+  Status Add(const std::string& name) {
+    if (Ignored(name) || (tied_ && name == "lm_head.weight")) return Status();
+    // The family's own rules go before the usual ones.
+    if (Apply(family_.rules, name) || Apply(kUsualRules, name)) return Status();
+    return Errorf(Code::kUnsupported, "tensor \"%s\" has no place in architecture %s as this build knows it",
+                  name.substr(0, 200).c_str(), family_.architecture);
+  }
+
+  Result<std::vector<MappedTensor>> Finish() {
+    std::vector<MappedTensor> tensors;
+    for (auto& [place, tensor] : tensors_) {
+      for (size_t e = 0; e < tensor.sources.size(); ++e) {
+        if (!tensor.sources[e].empty()) continue;
+        return Errorf(Code::kCorrupt, "tensor %s: the folder has no expert %zu of %zu", tensor.name.c_str(), e,
+                      tensor.sources.size());
+      }
+      tensors.push_back(std::move(tensor));
+    }
+    return tensors;
+  }
+
+ private:
+  bool Apply(std::span<const NameRule> rules, const std::string& name) {
+    bool applied = false;
+    for (size_t i = 0; i < rules.size(); ++i) {
+      const NameRule& rule = rules[i];
+      size_t layer = 0, expert = 0;
+      if (!Matches(rule.from, name, &layer, &expert)) continue;
+      const bool stacked = std::string_view(rule.from).find('*') != std::string_view::npos;
+      if (layer >= layers_ || (stacked && expert >= experts_)) continue;
+      applied = true;
+      const bool global = std::string_view(rule.from).find('%') == std::string_view::npos;
+      MappedTensor& tensor = tensors_[{global ? 0 : layer + 1, rule.to}];
+      tensor.name = WithLayer(rule.to, layer);
+      tensor.sources.resize(stacked ? experts_ : 1);
+      tensor.sources[expert] = name;
+      SetChanges(rule, &tensor);
+    }
+    return applied;
+  }
+
+  void SetChanges(const NameRule& rule, MappedTensor* tensor) const {
+    const bool key = tensor->name.find("attn_k.") != std::string::npos;
+    tensor->order = rule.order;
+    if (rule.order == RowOrder::kRotary) {
+      if ((family_.flags & kRotaryRows) == 0) tensor->order = RowOrder::kSame;
+      tensor->heads = key ? kv_heads_ : heads_;
+    }
+    tensor->add_one = (family_.flags & kNormsLessOne) != 0 && tensor->name.ends_with("norm.weight");
+    tensor->keep_f32 = tensor->name.find("ffn_gate_inp") != std::string::npos;
+  }
+
+  HuggingFaceConfig& config_;
+  const Family& family_;
+  const size_t layers_, experts_, heads_, kv_heads_;
+  const bool tied_;
+  // By layer (0: what belongs to none) and GGUF's pattern.
+  std::map<std::pair<size_t, std::string>, MappedTensor> tensors_;
+};
+
+void SetCommonKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  metadata.Set(prefix + "block_count", config.Count("num_hidden_layers"));
+  metadata.Set(prefix + "context_length", config.Count("max_position_embeddings"));
+  metadata.Set(prefix + "embedding_length", config.Count("hidden_size"));
+  metadata.Set(prefix + "feed_forward_length", config.Count("intermediate_size"));
+  metadata.Set(prefix + "attention.head_count", config.Count("num_attention_heads"));
+  metadata.Set(prefix + "attention.head_count_kv", config.KvHeads());
+  config.SetRopeKeys(prefix, metadata);
+  metadata.Set(prefix + "attention.layer_norm_rms_epsilon", config.Number("rms_norm_eps"));
+  if (config.Experts() != 0) {
+    metadata.Set(prefix + "expert_count", config.Experts());
+    metadata.Set(prefix + "expert_used_count", config.Count("num_experts_per_tok"));
+  }
+  if (config.Has("head_dim")) {
+    metadata.Set(prefix + "attention.key_length", config.Count("head_dim"));
+    metadata.Set(prefix + "attention.value_length", config.Count("head_dim"));
+  }
+}
+
+// Settings that change what is computed, and that GGUF has no key for.
+void RefuseForeignSettings(HuggingFaceConfig& config, const Family& family) {
+  // Gemma's first configs have a hidden_act that nothing reads.
+  const bool gelu = (family.flags & kTanhGelu) != 0;
+  config.Expect(gelu ? "hidden_activation" : "hidden_act", gelu ? "gelu_pytorch_tanh" : "silu");
+  config.Expect("no_rope_layer_interval", 4);
+  config.Expect("use_bidirectional_attention", false);
+  config.Expect("use_sliding_window", false);
+  config.Expect("clip_qkv", nullptr);
+  config.Expect("partial_rotary_factor", 1.0);
+  config.Expect("decoder_sparse_step", 1);
+  config.Expect("mlp_only_layers", nlohmann::json::array());
+  if (config.Experts() != 0 && std::string_view(family.architecture) != "llama")
+    config.Expect("norm_topk_prob", (family.flags & kNormalisedExperts) != 0);
+}
+
+}  // namespace
+
+Result<MappedModel> MapHuggingFace(const nlohmann::json& json, const std::vector<std::string>& names) {
+  MOONLIT_ASSIGN_OR_RETURN(HuggingFaceConfig config, HuggingFaceConfig::Create(json));
+  MOONLIT_ASSIGN_OR_RETURN(const Family* family, FindFamily(config));
+  MappedModel model;
+  const std::string prefix = std::string(family->architecture) + ".";
+  model.metadata.Set("general.architecture", std::string(family->architecture));
+  model.metadata.Set("general.type", std::string("model"));
+  SetCommonKeys(config, prefix, model.metadata);
+  family->keys(config, prefix, model.metadata);
+  RefuseForeignSettings(config, *family);
+  model.rope_divisors = config.RopeDivisors();
+  MOONLIT_RETURN_IF_ERROR(config.status());
+  TensorMapper mapper(config, *family);
+  for (const std::string& name : names) MOONLIT_RETURN_IF_ERROR(mapper.Add(name));
+  MOONLIT_ASSIGN_OR_RETURN(model.tensors, mapper.Finish());
+  return model;
+}
+
+}  // namespace moonlit

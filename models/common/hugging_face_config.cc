@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/common/hugging_face_config.h"
+
+#include <cmath>
+
+namespace moonlit {
+namespace {
+
+using Json = nlohmann::json;
+
+// For a message: JSON text, cut.
+std::string Shown(const Json& value) {
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return text.size() > 60 ? text.substr(0, 60) + "..." : text;
+}
+
+}  // namespace
+
+Result<HuggingFaceConfig> HuggingFaceConfig::Create(const Json& json) {
+  if (!json.is_object()) return Errorf(Code::kCorrupt, "config.json: expected a JSON object");
+  HuggingFaceConfig config;
+  config.json_ = json;
+  if (const auto text = json.find("text_config"); text != json.end() && text->is_object()) config.json_.update(*text);
+  return config;
+}
+
+void HuggingFaceConfig::Fail(Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+const Json* HuggingFaceConfig::Find(const char* field) const {
+  const auto found = json_.find(field);
+  return found == json_.end() || found->is_null() ? nullptr : &*found;
+}
+
+uint32_t HuggingFaceConfig::Count(const char* field) {
+  const Json* value = Find(field);
+  if (value == nullptr) {
+    Fail(Errorf(Code::kCorrupt, "config.json: has no %s, which the architecture needs", field));
+  } else if (!value->is_number_unsigned() || value->get<uint64_t>() < 1 || value->get<uint64_t>() > INT32_MAX) {
+    Fail(Errorf(Code::kCorrupt, "config.json: %s: expected 1 to 2^31 - 1, found %s", field, Shown(*value).c_str()));
+  } else {
+    return static_cast<uint32_t>(value->get<uint64_t>());
+  }
+  return 1;
+}
+
+float HuggingFaceConfig::Number(const char* field) {
+  const Json* value = Find(field);
+  if (value == nullptr) {
+    Fail(Errorf(Code::kCorrupt, "config.json: has no %s, which the architecture needs", field));
+  } else if (!value->is_number() || !std::isfinite(value->get<float>())) {
+    Fail(Errorf(Code::kCorrupt, "config.json: %s: expected a number, found %s", field, Shown(*value).c_str()));
+  } else {
+    return value->get<float>();
+  }
+  return 1;
+}
+
+bool HuggingFaceConfig::Flag(const char* field, bool otherwise) {
+  const Json* value = Find(field);
+  if (value == nullptr) return otherwise;
+  if (value->is_boolean()) return value->get<bool>();
+  Fail(Errorf(Code::kCorrupt, "config.json: %s: expected true or false, found %s", field, Shown(*value).c_str()));
+  return otherwise;
+}
+
+void HuggingFaceConfig::Expect(const char* field, const Json& value) {
+  const Json* found = Find(field);
+  if (found == nullptr || *found == value) return;
+  Fail(Errorf(Code::kUnsupported, "config.json: %s is %s, and this build can only compute %s", field,
+              Shown(*found).c_str(), Shown(value).c_str()));
+}
+
+std::string HuggingFaceConfig::ClassName() const {
+  const Json* classes = Find("architectures");
+  if (classes == nullptr || !classes->is_array() || classes->empty() || !(*classes)[0].is_string()) return "";
+  return (*classes)[0].get<std::string>();
+}
+
+std::string HuggingFaceConfig::ModelType() const {
+  const Json* type = Find("model_type");
+  return type != nullptr && type->is_string() ? type->get<std::string>() : std::string();
+}
+
+uint32_t HuggingFaceConfig::KvHeads() {
+  return Count(Has("num_key_value_heads") ? "num_key_value_heads" : "num_attention_heads");
+}
+
+uint32_t HuggingFaceConfig::HeadDim() {
+  return Has("head_dim") ? Count("head_dim") : Count("hidden_size") / Count("num_attention_heads");
+}
+
+uint32_t HuggingFaceConfig::Experts() {
+  for (const char* field : {"num_local_experts", "num_experts"}) {
+    if (Has(field)) return Count(field);
+  }
+  return 0;
+}
+
+const Json* HuggingFaceConfig::Rope() const {
+  for (const char* field : {"rope_parameters", "rope_scaling"}) {
+    const Json* rope = Find(field);
+    if (rope == nullptr || !rope->is_object()) continue;
+    const auto full = rope->find("full_attention");
+    return full != rope->end() && full->is_object() ? &*full : rope;
+  }
+  return nullptr;
+}
+
+std::string HuggingFaceConfig::RopeType() const {
+  const Json* rope = Rope();
+  if (rope == nullptr) return "default";
+  for (const char* field : {"rope_type", "type"}) {
+    if (const auto found = rope->find(field); found != rope->end() && found->is_string())
+      return found->get<std::string>();
+  }
+  return "default";
+}
+
+double HuggingFaceConfig::RopeNumber(const char* field, double otherwise) {
+  const Json* rope = Rope();
+  const auto found = rope == nullptr ? Json::const_iterator() : rope->find(field);
+  if (rope == nullptr || found == rope->end() || found->is_null()) return otherwise;
+  if (found->is_number() && std::isfinite(found->get<float>()) && found->get<float>() > 0) return found->get<double>();
+  Fail(Errorf(Code::kCorrupt, "config.json: RoPE's %s: expected a number above 0, found %s", field,
+              Shown(*found).c_str()));
+  return otherwise;
+}
+
+double HuggingFaceConfig::RopeTheta() {
+  const double inside = RopeNumber("rope_theta", 0);
+  if (inside > 0) return inside;
+  return Has("rope_theta") ? double{Number("rope_theta")} : 0;
+}
+
+// Gemma 3's layers with a window have a base of their own.
+double HuggingFaceConfig::SlidingRopeTheta() {
+  if (Has("rope_local_base_freq")) return double{Number("rope_local_base_freq")};
+  const Json* rope = Find("rope_parameters");
+  if (rope == nullptr || !rope->is_object()) return 0;
+  const auto sliding = rope->find("sliding_attention");
+  if (sliding == rope->end() || !sliding->is_object()) return 0;
+  const auto theta = sliding->find("rope_theta");
+  return theta != sliding->end() && theta->is_number() && theta->get<float>() > 0 ? theta->get<double>() : 0;
+}
+
+void HuggingFaceConfig::SetRopeKeys(const std::string& prefix, MetadataMap& metadata) {
+  const std::string type = RopeType();
+  const std::string scaling = prefix + "rope.scaling.";
+  if (type == "linear" || type == "yarn") {
+    metadata.Set(scaling + "type", type);
+    metadata.Set(scaling + "factor", static_cast<float>(RopeNumber("factor", 1)));
+  } else if (type != "default" && type != "llama3") {
+    Fail(Errorf(Code::kUnsupported,
+                "config.json: RoPE of type \"%s\": this build knows default, linear, yarn and llama3", type.c_str()));
+  }
+  if (type == "yarn") {
+    const double original = RopeNumber("original_max_position_embeddings", Count("max_position_embeddings"));
+    metadata.Set(scaling + "original_context_length", static_cast<uint32_t>(std::fmin(original, INT32_MAX)));
+    const auto copy = [&](const char* from, const char* to) {
+      if (const double value = RopeNumber(from, 0); value > 0) metadata.Set(scaling + to, static_cast<float>(value));
+    };
+    copy("attention_factor", "yarn_attn_factor");
+    copy("beta_fast", "yarn_beta_fast");
+    copy("beta_slow", "yarn_beta_slow");
+  }
+  if (const double theta = RopeTheta(); theta > 0) metadata.Set(prefix + "rope.freq_base", static_cast<float>(theta));
+  if (const double theta = SlidingRopeTheta(); theta > 0)
+    metadata.Set(prefix + "rope.freq_base_swa", static_cast<float>(theta));
+}
+
+// As transformers' modeling_rope_utils.py computes it, in float.
+std::vector<float> HuggingFaceConfig::RopeDivisors() {
+  std::vector<float> divisors;
+  if (RopeType() != "llama3") return divisors;
+  const double theta = RopeTheta();
+  const auto base = static_cast<float>(theta > 0 ? theta : 10000.0);
+  const auto factor = static_cast<float>(RopeNumber("factor", 8));
+  const auto low = static_cast<float>(RopeNumber("low_freq_factor", 1));
+  const auto high = static_cast<float>(RopeNumber("high_freq_factor", 4));
+  const auto original = static_cast<float>(RopeNumber("original_max_position_embeddings", 8192));
+  if (!(high > low)) Fail(Errorf(Code::kCorrupt, "config.json: RoPE's high_freq_factor is not above low_freq_factor"));
+  const uint32_t dim = HeadDim();
+  if (dim > 4096) return divisors;  // no head is that wide; what is wrong is said where heads are checked
+  for (uint32_t i = 0; i < dim; i += 2) {
+    const float frequency = 1.0f / std::pow(base, static_cast<float>(i) / static_cast<float>(dim));
+    const float wavelength = 6.28318530717958647692f / frequency;
+    if (wavelength < original / high) {
+      divisors.push_back(1);
+    } else if (wavelength > original / low) {
+      divisors.push_back(factor);
+    } else {
+      const float smooth = (original / wavelength - low) / (high - low);
+      divisors.push_back(1.0f / ((1.0f - smooth) / factor + smooth));
+    }
+  }
+  return divisors;
+}
+
+}  // namespace moonlit

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/text/tokenizer_json.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "nlohmann/json.hpp"
+#include "runtime/text/pretokenizer.h"
+#include "runtime/text/tokenizer_json_parts.h"
+
+namespace moonlit {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kFile[] = "tokenizer.json";
+constexpr char kMetaSpace[] = "\xe2\x96\x81";
+
+Status Broken(const std::string& why) {
+  return Errorf(Code::kCorrupt, "%s: %s; download it again", kFile, why.c_str());
+}
+
+// Names that Hugging Face's tools leave without "special": true, though they are (llama.cpp, conversion/base.py).
+bool LooksSpecial(std::string_view token) {
+  if (token == "<pad>" || token == "<mask>" || token == "<2mass>" || token == "[@BOS@]") return true;
+  return (token.starts_with("<|") && token.ends_with("|>")) ||
+         (token.starts_with("<\xef\xbd\x9c") && token.ends_with("\xef\xbd\x9c>")) ||
+         (token.starts_with("<unused") && token.ends_with(">"));
+}
+
+bool IsByteToken(std::string_view token) {
+  const auto hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f'); };
+  return token.size() == 6 && token.starts_with("<0x") && token[5] == '>' && hex(token[3]) && hex(token[4]);
+}
+
+std::string ReplaceAll(std::string text, std::string_view from, std::string_view to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+class Importer {
+ public:
+  Importer(const TokenizerFiles& files, const Json& json, const Json& config, const Json& model_config)
+      : files_(files), json_(json), config_(config), model_config_(model_config) {}
+
+  Result<TokenizerData> Run() {
+    const Json& model = json_parts::Field(json_, "model");
+    const std::string type = json_parts::Text(model, "type");
+    if (!model.is_object() || (type.empty() ? !model.contains("merges") : type != "BPE")) {
+      return Errorf(Code::kUnsupported,
+                    "%s: model of type \"%s\": this build reads BPE, byte-level or with byte fallback", kFile,
+                    type.substr(0, 40).c_str());
+    }
+    bytes_fall_back_ = json_parts::Flag(model, "byte_fallback", false);
+    data_.model = bytes_fall_back_ ? "llama" : "gpt2";
+    MOONLIT_RETURN_IF_ERROR(ReadVocabulary(model));
+    MOONLIT_RETURN_IF_ERROR(ReadAddedTokens());
+    FillHoles();
+    MOONLIT_RETURN_IF_ERROR(ReadMerges(model));
+    if (bytes_fall_back_) {
+      data_.pre = "default";
+      SetScores();
+      data_.add_space_prefix = AddsSpace();
+    } else {
+      data_.pre = std::string(files_.pre);
+      if (data_.pre.empty()) {
+        MOONLIT_ASSIGN_OR_RETURN(data_.pre, json_parts::FindPreTokenizer(json_, files_.architecture));
+      }
+    }
+    SetSpecialTokens(json_parts::Text(model, "unk_token"));
+    SetAddedAtEnds();
+    SetChatTemplate();
+    data_.architecture = std::string(files_.architecture);
+    return std::move(data_);
+  }
+
+ private:
+  // Places a token; ids are those of rows of the embedding.
+  Status Place(const std::string& token, const Json& id, TokenType type, bool replace) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= most_) {
+      return Broken("token \"" + token.substr(0, 40) + "\": expected an id below " + std::to_string(most_) +
+                    ", found " + id.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40));
+    }
+    const auto index = static_cast<size_t>(id.get<uint64_t>());
+    if (index >= data_.tokens.size()) {
+      data_.tokens.resize(index + 1);
+      data_.token_types.resize(index + 1, static_cast<int32_t>(TokenType::kUndefined));
+    }
+    if (!replace && data_.token_types[index] != static_cast<int32_t>(TokenType::kUndefined))
+      return Broken("id " + std::to_string(index) + " has two tokens");
+    data_.tokens[index] = token;
+    data_.token_types[index] = static_cast<int32_t>(type);
+    return Status();
+  }
+
+  Status ReadVocabulary(const Json& model) {
+    const Json& vocabulary = json_parts::Field(model, "vocab");
+    if (!vocabulary.is_object() || vocabulary.empty()) return Broken("model.vocab: expected an object of tokens");
+    const Json& added = json_parts::Field(json_, "added_tokens");
+    most_ = files_.vocab_size != 0 ? files_.vocab_size : vocabulary.size() + (added.is_array() ? added.size() : 0);
+    for (const auto& [token, id] : vocabulary.items()) {
+      const TokenType type = bytes_fall_back_ && IsByteToken(token) ? TokenType::kByte : TokenType::kNormal;
+      MOONLIT_RETURN_IF_ERROR(Place(token, id, type, false));
+    }
+    return Status();
+  }
+
+  Status ReadAddedTokens() {
+    const Json& added = json_parts::Field(json_, "added_tokens");
+    if (!added.is_array()) return Status();
+    for (const Json& token : added) {
+      std::string content = json_parts::Text(token, "content");
+      if (content.empty()) return Broken("added_tokens: expected objects with content and id");
+      const bool control = json_parts::Flag(token, "special", false) || LooksSpecial(content);
+      if (!control && !bytes_fall_back_) content = ReplaceAll(std::move(content), kMetaSpace, " ");
+      MOONLIT_RETURN_IF_ERROR(Place(content, json_parts::Field(token, "id"),
+                                    control ? TokenType::kControl : TokenType::kUserDefined, true));
+    }
+    return Status();
+  }
+
+  // Rows of the embedding that no token names.
+  void FillHoles() {
+    if (files_.vocab_size > data_.tokens.size()) {
+      data_.tokens.resize(files_.vocab_size);
+      data_.token_types.resize(files_.vocab_size, static_cast<int32_t>(TokenType::kUndefined));
+    }
+    for (size_t i = 0; i < data_.tokens.size(); ++i) {
+      if (data_.token_types[i] != static_cast<int32_t>(TokenType::kUndefined)) continue;
+      data_.tokens[i] = "[PAD" + std::to_string(i) + "]";
+      data_.token_types[i] = static_cast<int32_t>(TokenType::kUnused);
+    }
+    for (size_t i = 0; i < data_.tokens.size(); ++i) ids_.emplace(data_.tokens[i], static_cast<int32_t>(i));
+  }
+
+  // "left right", or ["left", "right"] in newer files.
+  Status ReadMerges(const Json& model) {
+    const Json& merges = json_parts::Field(model, "merges");
+    if (!merges.is_array()) return Broken("model.merges: expected an array");
+    for (const Json& merge : merges) {
+      const bool pair = merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string();
+      if (!pair && !merge.is_string()) return Broken("model.merges: expected pairs of tokens");
+      data_.merges.push_back(pair ? merge[0].get<std::string>() + " " + merge[1].get<std::string>()
+                                  : merge.get<std::string>());
+    }
+    return Status();
+  }
+
+  // A tokenizer of model "llama" joins the pair whose result has the best score: the order of merges says which is best.
+  void SetScores() {
+    data_.scores.assign(data_.tokens.size(), 0.0f);
+    for (size_t rank = 0; rank < data_.merges.size(); ++rank) {
+      const std::string& merge = data_.merges[rank];
+      const size_t space = merge.find(' ');
+      if (space == std::string::npos) continue;
+      const auto found = ids_.find(merge.substr(0, space) + merge.substr(space + 1));
+      if (found == ids_.end()) continue;
+      float& score = data_.scores[static_cast<size_t>(found->second)];
+      if (score == 0.0f) score = -static_cast<float>(rank + 1);
+    }
+    data_.merges.clear();
+  }
+
+  // A space before the text, by either of the ways that files say it.
+  bool AddsSpace() const {
+    bool adds = false;
+    json_parts::ForEachStep(json_parts::Field(json_, "normalizer"), "normalizers", [&](const Json& step) {
+      adds |= json_parts::Text(step, "type") == "Prepend" && json_parts::Text(step, "prepend") == kMetaSpace;
+    });
+    json_parts::ForEachStep(json_parts::Field(json_, "pre_tokenizer"), "pretokenizers", [&](const Json& step) {
+      if (json_parts::Text(step, "type") != "Metaspace") return;
+      const std::string scheme = json_parts::Text(step, "prepend_scheme");
+      adds |= scheme.empty() ? json_parts::Flag(step, "add_prefix_space", true) : scheme != "never";
+    });
+    return adds;
+  }
+
+  int64_t IdOf(const std::string& token) const {
+    const auto found = ids_.find(token);
+    return token.empty() || found == ids_.end() ? kNoToken : int64_t{found->second};
+  }
+
+  void SetSpecialTokens(const std::string& unknown) {
+    static constexpr std::pair<const char*, int64_t TokenizerData::*> kNames[] = {
+        {"bos", &TokenizerData::bos_id}, {"eos", &TokenizerData::eos_id},   {"unk", &TokenizerData::unk_id},
+        {"sep", &TokenizerData::sep_id}, {"pad", &TokenizerData::pad_id},   {"cls", &TokenizerData::cls_id},
+        {"eot", &TokenizerData::eot_id}, {"mask", &TokenizerData::mask_id}, {"eom", &TokenizerData::eom_id}};
+    for (const auto& [name, field] : kNames) {
+      const Json& token = json_parts::Field(config_, (std::string(name) + "_token").c_str());
+      int64_t id = IdOf(token.is_string() ? token.get<std::string>() : json_parts::Text(token, "content"));
+      if (id == kNoToken) {
+        const Json* given = &json_parts::Field(model_config_, (std::string(name) + "_token_id").c_str());
+        if (given->is_array() && !given->empty()) given = &(*given)[0];
+        if (given->is_number_unsigned() && given->get<uint64_t>() < data_.tokens.size()) id = given->get<int64_t>();
+      }
+      data_.*field = id;
+    }
+    if (!bytes_fall_back_) return;
+    if (const int64_t id = IdOf(unknown); id != kNoToken) {
+      data_.unk_id = id;
+      data_.token_types[static_cast<size_t>(id)] = static_cast<int32_t>(TokenType::kUnknown);
+    }
+  }
+
+  // What tokenizer_config.json says, else what the template of the post-processor puts around one text.
+  void SetAddedAtEnds() {
+    std::vector<std::string> single;
+    json_parts::ForEachStep(json_parts::Field(json_, "post_processor"), "processors", [&](const Json& step) {
+      if (json_parts::Text(step, "type") != "TemplateProcessing") return;
+      const Json& parts = json_parts::Field(step, "single");
+      if (!parts.is_array()) return;
+      for (const Json& part : parts) single.push_back(json_parts::Text(json_parts::Field(part, "SpecialToken"), "id"));
+    });
+    const bool first = !single.empty() && IdOf(single.front()) == data_.bos_id && data_.bos_id != kNoToken;
+    const bool last = !single.empty() && IdOf(single.back()) == data_.eos_id && data_.eos_id != kNoToken;
+    data_.add_bos = json_parts::Flag(config_, "add_bos_token", first);
+    data_.add_eos = json_parts::Flag(config_, "add_eos_token", last);
+  }
+
+  void SetChatTemplate() {
+    const Json& chat = json_parts::Field(config_, "chat_template");
+    if (!files_.chat_template.empty()) {
+      data_.chat_template = std::string(files_.chat_template);
+    } else if (chat.is_string()) {
+      data_.chat_template = chat.get<std::string>();
+    } else if (chat.is_array()) {
+      for (const Json& one : chat) {
+        if (json_parts::Text(one, "name") == "default") data_.chat_template = json_parts::Text(one, "template");
+      }
+    }
+  }
+
+  const TokenizerFiles& files_;
+  const Json& json_;
+  const Json& config_;
+  const Json& model_config_;
+  bool bytes_fall_back_ = false;
+  uint64_t most_ = 0;  // ids are below
+  TokenizerData data_;
+  std::unordered_map<std::string, int32_t> ids_;
+};
+
+// Empty text gives null, which has no fields.
+Result<Json> Parse(std::string_view text, const char* name) {
+  if (text.empty()) return Json();
+  Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object())
+    return Errorf(Code::kCorrupt, "%s: expected a JSON object; download it again", name);
+  return json;
+}
+
+}  // namespace
+
+Result<TokenizerData> ImportTokenizer(const TokenizerFiles& files) {
+  if (files.tokenizer_json.empty()) return Broken("the file is empty");
+  MOONLIT_ASSIGN_OR_RETURN(const Json json, Parse(files.tokenizer_json, kFile));
+  MOONLIT_ASSIGN_OR_RETURN(const Json config, Parse(files.tokenizer_config_json, "tokenizer_config.json"));
+  MOONLIT_ASSIGN_OR_RETURN(const Json model_config, Parse(files.config_json, "config.json"));
+  return Importer(files, json, config, model_config).Run();
+}
+
+}  // namespace moonlit

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/text/tokenizer_json_parts.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include "runtime/text/pretokenizer.h"
+#include "runtime/text/utf8.h"
+
+namespace moonlit::json_parts {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kDepth = 4;
+
+// What ByteLevel splits by unless told not to (tokenizers' pre_tokenizers/byte_level.rs), but for its last alternative "\s+",
+// which changes nothing: what no pattern matches stays a piece.
+constexpr char kByteLevel[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)";
+
+void Walk(const Json& step, const char* list, int depth, const std::function<void(const Json&)>& visit) {
+  const Json& inner = Field(step, list);
+  if (!inner.is_array()) {
+    if (step.is_object()) visit(step);
+    return;
+  }
+  for (const Json& one : inner) {
+    if (depth < kDepth) Walk(one, list, depth + 1, visit);
+  }
+}
+
+void ReplaceAll(std::string* text, std::string_view from, std::string_view to) {
+  for (size_t at = text->find(from); at != std::string::npos; at = text->find(from, at + to.size()))
+    text->replace(at, from.size(), to);
+}
+
+// As pretokenizers.inc writes it: line ends and characters beyond ASCII as escapes, contractions spelt out.
+std::string Canonical(std::string_view pattern) {
+  std::string out;
+  for (size_t at = 0; at < pattern.size();) {
+    const size_t length = std::max<size_t>(1, Utf8CharLength(pattern.substr(at)));
+    if (pattern[at] == '\r' || pattern[at] == '\n') {
+      out += pattern[at] == '\r' ? "\\r" : "\\n";
+    } else if (length == 1) {
+      out += pattern[at];
+    } else {
+      char escaped[16];
+      std::snprintf(escaped, sizeof escaped, "\\x{%04X}",
+                    static_cast<unsigned>(Utf8Decode(pattern.substr(at), length)));
+      out += escaped;
+    }
+    at += length;
+  }
+  ReplaceAll(&out, "(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])");
+  return out;
+}
+
+// The pattern of a Split; nothing when its matches are not pieces of their own.
+std::optional<std::string> SplitPattern(const Json& step) {
+  const Json& pattern = Field(step, "pattern");
+  const std::string regex = Text(pattern, "Regex");
+  const std::string behavior = Text(step, "behavior");
+  const bool invert = Flag(step, "invert", false);
+  if (regex.empty() || !((behavior == "Isolated" && !invert) || (behavior == "Removed" && invert))) return std::nullopt;
+  return Canonical(regex);
+}
+
+struct Steps {
+  std::vector<std::string> patterns;
+  bool byte_level = false;
+  std::string foreign;  // the first step that is not known
+};
+
+Steps ReadSteps(const Json& pre_tokenizer) {
+  Steps steps;
+  ForEachStep(pre_tokenizer, "pretokenizers", [&](const Json& step) {
+    const std::string type = Text(step, "type");
+    if (type == "ByteLevel") {
+      steps.byte_level = true;
+      if (Flag(step, "use_regex", true)) steps.patterns.push_back(kByteLevel);
+    } else if (type == "Digits") {
+      steps.patterns.push_back(Flag(step, "individual_digits", false) ? "\\p{N}" : "\\p{N}+");
+    } else if (const std::optional<std::string> pattern = SplitPattern(step); type == "Split" && pattern) {
+      steps.patterns.push_back(*pattern);
+    } else if (steps.foreign.empty()) {
+      steps.foreign = step.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 200);
+    }
+  });
+  return steps;
+}
+
+// Which of several names with the same patterns llama.cpp's converter gives a family: they differ in how text is decoded.
+constexpr std::pair<std::string_view, std::string_view> kPreferred[] = {
+    {"llama", "smollm"},      {"smollm3", "smollm"},     {"starcoder2", "starcoder"},
+    {"granite", "refact"},    {"granitemoe", "refact"},  {"command-r", "command-r"},
+    {"cohere2", "command-r"}, {"stablelm", "stablelm2"}, {"olmo", "olmo"},
+    {"olmo2", "olmo"},        {"olmoe", "olmo"},         {"phi2", "phi-2"},
+    {"mpt", "mpt"},           {"exaone4", "exaone4"},    {"glm4", "glm4"},
+    {"bloom", "bloom"},
+};
+
+bool IsPreferred(std::string_view architecture, std::string_view name) {
+  return std::find(std::begin(kPreferred), std::end(kPreferred), std::pair(architecture, name)) != std::end(kPreferred);
+}
+
+}  // namespace
+
+const Json& Field(const Json& object, const char* name) {
+  static const Json kNull;
+  if (!object.is_object()) return kNull;
+  const auto found = object.find(name);
+  return found == object.end() ? kNull : *found;
+}
+
+std::string Text(const Json& object, const char* name) {
+  const Json& field = Field(object, name);
+  return field.is_string() ? field.get<std::string>() : std::string();
+}
+
+bool Flag(const Json& object, const char* name, bool otherwise) {
+  const Json& field = Field(object, name);
+  return field.is_boolean() ? field.get<bool>() : otherwise;
+}
+
+void ForEachStep(const Json& step, const char* list, const std::function<void(const Json&)>& visit) {
+  Walk(step, list, 0, visit);
+}
+
+Result<std::string> FindPreTokenizer(const Json& tokenizer, std::string_view architecture) {
+  const Steps steps = ReadSteps(Field(tokenizer, "pre_tokenizer"));
+  bool nfc = false;
+  ForEachStep(Field(tokenizer, "normalizer"), "normalizers",
+              [&](const Json& step) { nfc |= Text(step, "type") == "NFC"; });
+  const bool ignore_merges = Flag(Field(tokenizer, "model"), "ignore_merges", false);
+  std::string best;
+  int best_points = -1;
+  for (const PreTokenizer::Known& known : PreTokenizer::KnownWithPatterns(steps.patterns)) {
+    const int points = (IsPreferred(architecture, known.name) ? 8 : 0) +
+                       (((known.flags & kIgnoreMerges) != 0) == ignore_merges ? 4 : 0) +
+                       (((known.flags & kNfc) != 0) == nfc ? 2 : 0);
+    if (points <= best_points) continue;
+    best_points = points;
+    best = known.name;
+  }
+  if (steps.foreign.empty() && steps.byte_level && !best.empty()) return best;
+  std::string shown = steps.foreign;
+  for (const std::string& pattern : steps.patterns) shown += (shown.empty() ? "" : ", then ") + pattern.substr(0, 200);
+  return Errorf(
+      Code::kUnsupported,
+      "tokenizer.json cuts words by %s, which is no pre-tokenizer that this build knows; if they are cut as those of a "
+      "known one (qwen2, llama-bpe, gpt-2, ...), name it with --pre",
+      shown.empty() ? "nothing" : shown.c_str());
+}
+
+}  // namespace moonlit::json_parts

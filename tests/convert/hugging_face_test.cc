@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folders written from golden GGUF models, read back: the same metadata, the same tensors bit by bit, the same tokens. And folders
+// that Hugging Face's own libraries wrote (tests/data/recipes/make_hugging_face_golden.py).
+#include "runtime/convert/hugging_face.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <set>
+
+#include "nlohmann/json.hpp"
+#include "runtime/api/tokenizer_metadata.h"
+#include "runtime/text/tokenizer.h"
+#include "runtime/weights/gguf_source.h"
+#include "tests/support/hugging_face_folder.h"
+#include "tests/support/temp_folder.h"
+
+namespace moonlit {
+namespace {
+
+const std::string kGolden = MOONLIT_SOURCE_DIR "/tests/data/golden/";
+const std::string kFolders = MOONLIT_SOURCE_DIR "/tests/data/hugging_face/";
+
+std::string Bytes(const WeightSource& source, const TensorInfo& tensor) {
+  std::string bytes(static_cast<size_t>(tensor.bytes), '\0');
+  EXPECT_TRUE(source.Read(tensor, 0, bytes.data(), bytes.size()).ok());
+  return bytes;
+}
+
+void ExpectSameTensors(const WeightSource& expected, const WeightSource& found) {
+  EXPECT_EQ(expected.All().size(), found.All().size());
+  for (const TensorInfo* tensor : expected.All()) {
+    const TensorInfo* other = found.Find(tensor->name);
+    ASSERT_NE(other, nullptr) << tensor->name;
+    EXPECT_TRUE(other->shape.Matches(tensor->shape)) << tensor->name << " " << other->shape.ToString();
+    EXPECT_EQ(other->format, tensor->format) << tensor->name;
+    if (tensor->name == "rope_freqs.weight") {
+      // Computed: the last bit is the C library's.
+      std::vector<float> a(tensor->shape.elements()), b(a.size());
+      std::memcpy(a.data(), Bytes(expected, *tensor).data(), a.size() * sizeof(float));
+      std::memcpy(b.data(), Bytes(found, *other).data(), b.size() * sizeof(float));
+      for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 2e-6 * a[i]);
+      continue;
+    }
+    EXPECT_TRUE(Bytes(expected, *tensor) == Bytes(found, *other)) << tensor->name;
+  }
+}
+
+// By their text, whatever the types: keys of the file that the folder's metadata must have too, with equal values.
+void ExpectSameKeys(const GgufFile& file, const Metadata& found) {
+  // Names are the folder's; scores are made from merges.
+  const std::set<std::string_view> own = {"general.name", "general.size_label", "general.file_type",
+                                          "general.quantization_version", "tokenizer.ggml.scores"};
+  const GgufMetadata expected(&file);
+  for (const GgufValue& value : file.values()) {
+    const std::string key(value.key);
+    ASSERT_TRUE(found.Has(key) || own.count(key) != 0) << key;
+    if (own.count(key) != 0 || key == "tokenizer.ggml.pre") continue;
+    switch (value.type) {
+      case GgufType::kUint32:
+        EXPECT_EQ(found.GetUint(key).value(), expected.GetUint(key).value()) << key;
+        break;
+      case GgufType::kFloat32:
+        EXPECT_EQ(found.GetFloat(key).value(), expected.GetFloat(key).value()) << key;
+        break;
+      case GgufType::kBool:
+        EXPECT_EQ(found.GetBool(key).value(), expected.GetBool(key).value()) << key;
+        break;
+      case GgufType::kString:
+        EXPECT_EQ(found.GetString(key).value(), expected.GetString(key).value()) << key;
+        break;
+      default:
+        if (value.element == GgufType::kString) {
+          EXPECT_EQ(found.GetStrings(key).value(), expected.GetStrings(key).value()) << key;
+        } else {
+          EXPECT_EQ(found.GetInts(key).value(), expected.GetInts(key).value()) << key;
+        }
+    }
+  }
+}
+
+std::unique_ptr<const Tokenizer> MakeTokenizer(const Metadata& metadata) {
+  auto data = ReadTokenizerData(metadata);
+  EXPECT_TRUE(data.ok()) << data.status().ToString();
+  auto tokenizer = Tokenizer::Create(std::move(*data));
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
+  return std::move(*tokenizer);
+}
+
+class FromGolden : public testing::TestWithParam<const char*> {};
+
+TEST_P(FromGolden, IsTheSameModel) {
+  const std::string golden = kGolden + GetParam();
+  const auto gguf = GgufSource::Open(golden + "/model.gguf");
+  ASSERT_TRUE(gguf.ok());
+  for (size_t shards : {1, 3}) {
+    const TempFolder folder;
+    WriteHuggingFaceFolder(golden, folder.path(), shards);
+    const auto model = OpenHuggingFace(folder.path(), "");
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    ExpectSameTensors(**gguf, *model->weights);
+    ExpectSameKeys((*gguf)->files()[0], *model->metadata);
+    const auto theirs = MakeTokenizer((*gguf)->metadata()), ours = MakeTokenizer(*model->metadata);
+    for (const char* text : {"the quick brown fox", "  Hello, World! 12345 \n\n it's", "na\xc3\xafve \xe4\xbd\xa0"}) {
+      EXPECT_EQ(theirs->Encode(text, {.add_special = true}).value(), ours->Encode(text, {.add_special = true}).value());
+    }
+  }
+}
+
+TEST_P(FromGolden, ConvertsToTheSameFile) {
+  const std::string golden = kGolden + GetParam();
+  const TempFolder folder, out;
+  WriteHuggingFaceFolder(golden, folder.path());
+  const std::string path = out.path() + "/model.gguf";
+  const auto report = ConvertFolder(folder.path(), path, "", {});
+  ASSERT_TRUE(report.ok()) << report.status().ToString();
+  EXPECT_EQ(report->type, "F32");
+  const auto gguf = GgufSource::Open(golden + "/model.gguf"), converted = GgufSource::Open(path);
+  ASSERT_TRUE(converted.ok()) << converted.status().ToString();
+  ExpectSameTensors(**gguf, **converted);
+  ExpectSameKeys((*gguf)->files()[0], (*converted)->metadata());
+  EXPECT_EQ((*converted)->metadata().GetUint("general.file_type").value(), 0u);
+  EXPECT_EQ((*converted)->metadata().GetString("general.size_label").value(),
+            (*gguf)->metadata().GetString("general.size_label").value());
+}
+
+INSTANTIATE_TEST_SUITE_P(HuggingFace, FromGolden,
+                         testing::Values("llama", "llama3-rope", "mistral", "mixtral", "qwen2", "qwen2moe", "qwen3",
+                                         "qwen3moe", "olmoe", "granitemoe", "granite", "olmo2", "smollm3", "gemma",
+                                         "gemma2", "gemma3"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(HuggingFace, PartsOfTensorsAreThoseOfTheWhole) {
+  const TempFolder folder;
+  WriteHuggingFaceFolder(kGolden + "granitemoe", folder.path());
+  const auto model = OpenHuggingFace(folder.path(), "");
+  ASSERT_TRUE(model.ok());
+  for (const TensorInfo* tensor : model->weights->All()) {
+    const std::string whole = Bytes(*model->weights, *tensor);
+    for (size_t offset = 0; offset < whole.size(); offset += 331) {
+      std::string part(std::min<size_t>(397, whole.size() - offset), '\0');
+      ASSERT_TRUE(model->weights->Read(*tensor, offset, part.data(), part.size()).ok());
+      ASSERT_EQ(part, whole.substr(offset, part.size())) << tensor->name << " at " << offset;
+    }
+    char byte;
+    EXPECT_EQ(model->weights->Read(*tensor, tensor->bytes, &byte, 1).code(), Code::kInvalidArgument);
+  }
+}
+
+TEST(HuggingFace, TokenizersOfTheirOwnLibraryGiveItsIds) {
+  for (const char* name : {"llama", "mixtral"}) {
+    const auto model = OpenHuggingFace(kFolders + name, "");
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    const auto tokenizer = MakeTokenizer(*model->metadata);
+    const auto golden = nlohmann::json::parse(ReadWholeFile(kFolders + name + "/golden.json"));
+    for (const auto& probe : golden["texts"]) {
+      const auto ids =
+          tokenizer->Encode(probe["text"].get<std::string>(), {.add_special = true, .parse_special = true});
+      EXPECT_EQ(ids.value(), probe["ids"].get<std::vector<int32_t>>()) << name << ": " << probe["text"];
+    }
+    const auto alone = OpenHuggingFaceTokenizer(kFolders + name, "");
+    ASSERT_TRUE(alone.ok()) << alone.status().ToString();
+    EXPECT_EQ((*alone)->GetStrings("tokenizer.ggml.tokens").value(),
+              model->metadata->GetStrings("tokenizer.ggml.tokens").value());
+  }
+}
+
+// A folder with one file changed.
+Status WithFile(const std::string& name, const std::string& text, const std::string& pre = "") {
+  const TempFolder folder;
+  WriteHuggingFaceFolder(kGolden + "qwen2", folder.path());
+  folder.Write(name, text);
+  return OpenHuggingFace(folder.path(), pre).status();
+}
+
+TEST(HuggingFace, AnUnknownPreTokenizerNamesTheOverride) {
+  const TempFolder folder;
+  WriteHuggingFaceFolder(kGolden + "qwen2", folder.path());
+  auto json = nlohmann::json::parse(ReadWholeFile(folder.path() + "/tokenizer.json"));
+  json["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "[a-z]+|\\s";
+  folder.Write("tokenizer.json", json.dump());
+  const Status status = OpenHuggingFace(folder.path(), "").status();
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_NE(status.message().find("--pre"), std::string_view::npos) << status.ToString();
+  EXPECT_NE(status.message().find("[a-z]+"), std::string_view::npos);
+  const auto model = OpenHuggingFace(folder.path(), "qwen2");
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->metadata->GetString("tokenizer.ggml.pre").value(), "qwen2");
+}
+
+TEST(HuggingFace, RefusesConfigsThatItCannotCompute) {
+  const auto golden = nlohmann::json::parse(ReadWholeFile(kGolden + "qwen2/golden.json"));
+  const auto with = [&](const char* field, const nlohmann::json& value) {
+    nlohmann::json config = golden["hf_config"];
+    config[field] = value;
+    return WithFile("config.json", config.dump());
+  };
+  EXPECT_TRUE(with("hidden_act", "silu").ok());
+  for (const Status& status :
+       {with("architectures", {"MysteryForCausalLM"}), with("hidden_act", "gelu"), with("use_sliding_window", true),
+        with("rope_parameters", {{"rope_type", "longrope"}}), with("partial_rotary_factor", 0.5)}) {
+    EXPECT_EQ(status.code(), Code::kUnsupported) << status.ToString();
+  }
+  EXPECT_NE(with("architectures", {"MysteryForCausalLM"}).message().find("Qwen2ForCausalLM"), std::string_view::npos);
+  for (const Status& status :
+       {with("num_hidden_layers", -2), with("num_hidden_layers", "2"), with("hidden_size", nullptr),
+        with("num_attention_heads", 0), with("rms_norm_eps", "small"), with("hidden_size", 1e30),
+        with("rope_parameters", {{"rope_theta", -1}}), WithFile("config.json", "[1"), WithFile("config.json", "7"),
+        WithFile("tokenizer.json", "{}x"), WithFile("tokenizer.json", "")}) {
+    EXPECT_EQ(status.code(), Code::kCorrupt) << status.ToString();
+  }
+  // Tensors of layers that the config does not count have no place.
+  EXPECT_EQ(with("num_hidden_layers", 1).code(), Code::kUnsupported);
+}
+
+TEST(HuggingFace, RefusesTokenizersWithIdsOutOfPlace) {
+  const TempFolder folder;
+  WriteHuggingFaceFolder(kGolden + "qwen2", folder.path());
+  const auto good = nlohmann::json::parse(ReadWholeFile(folder.path() + "/tokenizer.json"));
+  const auto with = [&](const std::string& path, const nlohmann::json& value) {
+    nlohmann::json json = good;
+    json[nlohmann::json::json_pointer(path)] = value;
+    folder.Write("tokenizer.json", json.dump());
+    return OpenHuggingFace(folder.path(), "").status().code();
+  };
+  EXPECT_EQ(with("/model/vocab/new", 4000000000u), Code::kCorrupt);
+  EXPECT_EQ(with("/model/vocab/new", -1), Code::kCorrupt);
+  EXPECT_EQ(with("/model/vocab/new", 5), Code::kCorrupt);  // has a token
+  EXPECT_EQ(with("/model/vocab", 5), Code::kCorrupt);
+  EXPECT_EQ(with("/model/merges", {1, 2}), Code::kCorrupt);
+  EXPECT_EQ(with("/added_tokens", {{{"id", 1u << 30}, {"content", "x"}}}), Code::kCorrupt);
+  EXPECT_EQ(with("/added_tokens", {7}), Code::kCorrupt);
+  EXPECT_EQ(with("/model/type", "Unigram"), Code::kUnsupported);
+  EXPECT_EQ(with("/pre_tokenizer", nullptr), Code::kUnsupported);
+}
+
+TEST(HuggingFace, SaysWhichFileIsMissing) {
+  const TempFolder folder;
+  EXPECT_EQ(OpenHuggingFace(folder.path(), "").status().code(), Code::kNotFound);
+  WriteHuggingFaceFolder(kGolden + "mixtral", folder.path(), 2);
+  std::remove((folder.path() + "/part-1.safetensors").c_str());
+  const Status status = OpenHuggingFace(folder.path(), "").status();
+  EXPECT_EQ(status.code(), Code::kNotFound);
+  EXPECT_NE(status.message().find("part-1.safetensors"), std::string_view::npos);
+}
+
+}  // namespace
+}  // namespace moonlit

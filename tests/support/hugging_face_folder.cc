@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/hugging_face_folder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <vector>
+
+#include "kernels/base/check.h"
+#include "nlohmann/json.hpp"
+#include "runtime/gguf/gguf.h"
+#include "tests/support/temp_folder.h"
+
+namespace moonlit {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Tensor {
+  std::vector<uint64_t> shape;
+  std::string bytes;
+};
+using Tensors = std::map<std::string, Tensor>;
+
+void Save(const std::string& path, const std::string& bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out << bytes;
+  out.close();
+  MOONLIT_CHECK(out.good());
+}
+
+std::string Rows(const std::string& bytes, const std::vector<size_t>& order, size_t row_bytes) {
+  std::string rows;
+  for (size_t row : order) rows += bytes.substr(row * row_bytes, row_bytes);
+  return rows;
+}
+
+// GGUF has the pairs (0, d/2), (1, d/2 + 1) ... of a head's rows side by side; PyTorch first all lower, then all upper ones.
+std::string HalvesOfHeads(const std::string& bytes, size_t rows, size_t heads) {
+  std::vector<size_t> order;
+  const size_t d = rows / heads;
+  for (size_t h = 0; h < heads; ++h) {
+    for (size_t i = 0; i < d; i += 2) order.push_back(h * d + i);
+    for (size_t i = 1; i < d; i += 2) order.push_back(h * d + i);
+  }
+  return Rows(bytes, order, bytes.size() / rows);
+}
+
+const std::map<std::string, std::string> kPlainNames = {
+    {"attn_norm.weight", "input_layernorm.weight"},
+    {"ffn_norm.weight", "post_attention_layernorm.weight"},
+    {"attn_output.weight", "self_attn.o_proj.weight"},
+    {"attn_q.weight", "self_attn.q_proj.weight"},
+    {"attn_k.weight", "self_attn.k_proj.weight"},
+    {"attn_v.weight", "self_attn.v_proj.weight"},
+    {"attn_q.bias", "self_attn.q_proj.bias"},
+    {"attn_k.bias", "self_attn.k_proj.bias"},
+    {"attn_v.bias", "self_attn.v_proj.bias"},
+    {"attn_q_norm.weight", "self_attn.q_norm.weight"},
+    {"attn_k_norm.weight", "self_attn.k_norm.weight"},
+    {"ffn_gate.weight", "mlp.gate_proj.weight"},
+    {"ffn_up.weight", "mlp.up_proj.weight"},
+    {"ffn_down.weight", "mlp.down_proj.weight"},
+    {"ffn_gate_shexp.weight", "mlp.shared_expert.gate_proj.weight"},
+    {"ffn_up_shexp.weight", "mlp.shared_expert.up_proj.weight"},
+    {"ffn_down_shexp.weight", "mlp.shared_expert.down_proj.weight"},
+    {"ffn_gate_inp_shexp.weight", "mlp.shared_expert_gate.weight"},
+};
+
+class FolderWriter {
+ public:
+  FolderWriter(const GgufFile& file, const Json& config) : file_(file), config_(config), type_(config["model_type"]) {}
+
+  Tensors Collect() {
+    for (const GgufTensor& tensor : file_.tensors()) {
+      Tensor out{{tensor.dims.begin(), tensor.dims.begin() + static_cast<ptrdiff_t>(tensor.rank)},
+                 std::string(static_cast<size_t>(tensor.bytes), '\0')};
+      MOONLIT_CHECK(file_.ReadTensor(tensor, 0, out.bytes.data(), out.bytes.size()).ok());
+      Add(std::string(tensor.name), std::move(out));
+    }
+    JoinGateAndUp();
+    return std::move(tensors_);
+  }
+
+ private:
+  bool rotated() const {
+    return type_ == "llama" || type_ == "smollm3" || type_ == "mistral" || type_ == "mixtral" || type_ == "granite" ||
+           type_ == "granitemoe";
+  }
+
+  void Add(const std::string& name, Tensor tensor) {
+    if (name == "rope_freqs.weight") return;  // follows from the config
+    if (name == "token_embd.weight") return Put("model.embed_tokens.weight", std::move(tensor));
+    if (name == "output_norm.weight") return Put("model.norm.weight", std::move(tensor));
+    if (name == "output.weight") return Put("lm_head.weight", std::move(tensor));
+    MOONLIT_CHECK(name.starts_with("blk."));
+    const size_t dot = name.find('.', 4);
+    const std::string stem = name.substr(dot + 1);
+    const std::string layer = "model.layers." + name.substr(4, dot - 4) + ".";
+    if (rotated() && (stem.starts_with("attn_q.") || stem.starts_with("attn_k."))) {
+      const char* heads = stem.starts_with("attn_q.") ? "num_attention_heads" : "num_key_value_heads";
+      tensor.bytes = HalvesOfHeads(tensor.bytes, tensor.shape[0], config_[heads]);
+    }
+    if (stem == "ffn_gate_inp.weight") {
+      const char* router = type_ == "mixtral"      ? "block_sparse_moe.gate.weight"
+                           : type_ == "granitemoe" ? "block_sparse_moe.router.layer.weight"
+                                                   : "mlp.gate.weight";
+      return Put(layer + router, std::move(tensor));
+    }
+    if (stem.find("_exps.") != std::string::npos) return AddExperts(layer, stem, std::move(tensor));
+    if (type_ == "olmo2" || type_ == "gemma2" || type_ == "gemma3_text") {
+      if (stem == "post_attention_norm.weight")
+        return Put(layer + "post_attention_layernorm.weight", std::move(tensor));
+      if (stem == "post_ffw_norm.weight") return Put(layer + "post_feedforward_layernorm.weight", std::move(tensor));
+      if (stem == "ffn_norm.weight") return Put(layer + "pre_feedforward_layernorm.weight", std::move(tensor));
+    }
+    Put(layer + kPlainNames.at(stem), std::move(tensor));
+  }
+
+  // Gemma's folders hold norms less 1.
+  static void LessOne(std::string* bytes) {
+    std::vector<float> values(bytes->size() / sizeof(float));
+    std::memcpy(values.data(), bytes->data(), bytes->size());
+    for (float& value : values) value -= 1.0f;
+    std::memcpy(bytes->data(), values.data(), bytes->size());
+  }
+
+  void AddExperts(const std::string& layer, const std::string& stem, Tensor tensor) {
+    if (type_ == "granitemoe") {
+      const char* name = stem == "ffn_down_exps.weight"   ? "block_sparse_moe.output_linear.weight"
+                         : stem == "ffn_gate_exps.weight" ? "gate half"
+                                                          : "up half";
+      return Put(layer + name, std::move(tensor));
+    }
+    const size_t experts = tensor.shape[0], bytes = tensor.bytes.size() / experts;
+    const std::string part = stem.substr(4, stem.find("_exps") - 4);  // gate, up, down
+    for (size_t e = 0; e < experts; ++e) {
+      const std::string number = std::to_string(e) + ".";
+      const std::string name = type_ == "mixtral" ? "block_sparse_moe.experts." + number +
+                                                        (part == "gate"   ? "w1"
+                                                         : part == "down" ? "w2"
+                                                                          : "w3") +
+                                                        ".weight"
+                                                  : "mlp.experts." + number + part + "_proj.weight";
+      Put(layer + name, {{tensor.shape[1], tensor.shape[2]}, tensor.bytes.substr(e * bytes, bytes)});
+    }
+  }
+
+  // Granite's experts have both in one tensor, expert by expert.
+  void JoinGateAndUp() {
+    for (size_t layer = 0; type_ == "granitemoe" && layer < config_["num_hidden_layers"]; ++layer) {
+      const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+      Tensor gate = tensors_.at(prefix + "gate half"), up = tensors_.at(prefix + "up half");
+      tensors_.erase(prefix + "gate half");
+      tensors_.erase(prefix + "up half");
+      const size_t experts = gate.shape[0], bytes = gate.bytes.size() / experts;
+      Tensor both{{experts, 2 * gate.shape[1], gate.shape[2]}, ""};
+      for (size_t e = 0; e < experts; ++e)
+        both.bytes += gate.bytes.substr(e * bytes, bytes) + up.bytes.substr(e * bytes, bytes);
+      Put(prefix + "block_sparse_moe.input_linear.weight", std::move(both));
+    }
+  }
+
+  void Put(const std::string& name, Tensor tensor) {
+    if (type_.starts_with("gemma") && name.ends_with("norm.weight")) LessOne(&tensor.bytes);
+    MOONLIT_CHECK(tensors_.emplace(name, std::move(tensor)).second);
+  }
+
+  const GgufFile& file_;
+  const Json& config_;
+  const std::string type_;
+  Tensors tensors_;
+};
+
+std::string Safetensors(const Tensors& tensors) {
+  Json header;
+  std::string data;
+  header["__metadata__"] = {{"format", "pt"}};
+  for (const auto& [name, tensor] : tensors) {
+    header[name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {data.size(), data.size() + tensor.bytes.size()}}};
+    data += tensor.bytes;
+  }
+  const std::string text = header.dump();
+  std::string bytes(8, '\0');
+  const uint64_t length = text.size();
+  std::memcpy(bytes.data(), &length, sizeof length);
+  return bytes + text + data;
+}
+
+void WriteShards(const Tensors& tensors, const std::string& folder, size_t shards) {
+  if (shards == 1) return Save(folder + "/model.safetensors", Safetensors(tensors));
+  std::vector<Tensors> parts(shards);
+  Json index;
+  size_t next = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const size_t shard = next++ % shards;
+    parts[shard][name] = tensor;
+    index["weight_map"][name] = "part-" + std::to_string(shard) + ".safetensors";
+  }
+  for (size_t i = 0; i < shards; ++i)
+    Save(folder + "/part-" + std::to_string(i) + ".safetensors", Safetensors(parts[i]));
+  Save(folder + "/model.safetensors.index.json", index.dump());
+}
+
+Json Split(const std::string& regex) {
+  return {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}};
+}
+
+// What the families' own files have.
+Json PreTokenizerOf(const std::string& pre) {
+  const std::string words = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
+  const std::string rest = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  Json bytes = {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", pre != "llama-bpe" && pre != "qwen2"}};
+  Json steps = Json::array();
+  if (pre == "llama-bpe") steps.push_back(Split(words + R"(\p{N}{1,3})" + rest));
+  if (pre == "qwen2") steps.push_back(Split(words + R"(\p{N})" + rest));
+  if (pre == "refact" || pre == "smollm") steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
+  steps.push_back(bytes);
+  return {{"type", "Sequence"}, {"pretokenizers", steps}};
+}
+
+Json BytePairs(const GgufFile& file, const std::string& pre) {
+  Json json;
+  json["model"] = {
+      {"type", "BPE"}, {"vocab", Json::object()}, {"merges", Json::array()}, {"ignore_merges", pre == "llama-bpe"}};
+  json["pre_tokenizer"] = PreTokenizerOf(pre);
+  if (pre == "qwen2") json["normalizer"] = {{"type", "NFC"}};
+  const GgufStrings merges = file.GetStringArray("tokenizer.ggml.merges").value();
+  for (size_t i = 0; i < merges.size(); ++i) json["model"]["merges"].push_back(std::string(merges[i]));
+  return json;
+}
+
+// Every pair of pieces whose union is a piece, best score first, as transformers makes merges from SentencePiece.
+Json PiecePairs(const std::vector<std::string>& tokens, const std::vector<float>& scores) {
+  std::map<std::string, size_t> ids;
+  for (size_t i = 0; i < tokens.size(); ++i) ids.emplace(tokens[i], i);
+  std::vector<std::pair<float, std::string>> pairs;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    for (size_t cut = 1; cut < tokens[i].size(); ++cut) {
+      const std::string left = tokens[i].substr(0, cut), right = tokens[i].substr(cut);
+      if (ids.count(left) != 0 && ids.count(right) != 0) pairs.push_back({-scores[i], left + " " + right});
+    }
+  }
+  std::stable_sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  Json merges = Json::array();
+  for (const auto& [score, pair] : pairs) merges.push_back(pair);
+  return merges;
+}
+
+void WriteTokenizer(const GgufFile& file, const std::string& folder) {
+  std::vector<std::string> tokens;
+  const GgufStrings texts = file.GetStringArray("tokenizer.ggml.tokens").value();
+  for (size_t i = 0; i < texts.size(); ++i) tokens.emplace_back(texts[i]);
+  const std::vector<int32_t> types = file.GetI32Array("tokenizer.ggml.token_type").value();
+  const bool pieces = file.GetString("tokenizer.ggml.model").value() == "llama";
+  Json json;
+  if (pieces) {
+    json["model"] = {{"type", "BPE"}, {"vocab", Json::object()}, {"byte_fallback", true}, {"unk_token", "<unk>"}};
+    json["model"]["merges"] = PiecePairs(tokens, file.GetF32Array("tokenizer.ggml.scores").value());
+    json["normalizer"] = {{"type", "Prepend"}, {"prepend", "\xe2\x96\x81"}};
+  } else {
+    json = BytePairs(file, std::string(file.GetString("tokenizer.ggml.pre").value()));
+  }
+  json["added_tokens"] = Json::array();
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const bool special = types[i] == 2 || types[i] == 3;
+    if (special || types[i] == 4) {
+      json["added_tokens"].push_back({{"id", i}, {"content", tokens[i]}, {"special", special}});
+    } else {
+      json["model"]["vocab"][tokens[i]] = i;
+    }
+  }
+  Save(folder + "/tokenizer.json", json.dump());
+  Json config = {{"add_bos_token", file.GetBool("tokenizer.ggml.add_bos_token").value()},
+                 {"add_eos_token", file.GetBool("tokenizer.ggml.add_eos_token").value()},
+                 {"bos_token", tokens[file.GetU32("tokenizer.ggml.bos_token_id").value()]},
+                 {"eos_token", {{"content", tokens[file.GetU32("tokenizer.ggml.eos_token_id").value()]}}}};
+  if (const auto turn = file.GetU32("tokenizer.ggml.eot_token_id"); turn.ok())
+    config["eot_token"] = tokens[turn.value()];
+  Save(folder + "/tokenizer_config.json", config.dump());
+}
+
+}  // namespace
+
+void WriteHuggingFaceFolder(const std::string& golden, const std::string& folder, size_t shards) {
+  const Json judgement = Json::parse(ReadWholeFile(golden + "/golden.json"));
+  const Json& config = judgement["hf_config"];
+  const Result<GgufFile> file = GgufFile::Open(golden + "/model.gguf");
+  MOONLIT_CHECK(file.ok());
+  Save(folder + "/config.json", config.dump());
+  WriteShards(FolderWriter(*file, config).Collect(), folder, shards);
+  WriteTokenizer(*file, folder);
+}
+
+}  // namespace moonlit
