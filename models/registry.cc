@@ -12,16 +12,18 @@ namespace moonlit {
 #define MOONLIT_ARCHITECTURES(entry) \
   entry(kArcee) \
   entry(kBitNet) entry(kBitNetB158) \
+  entry(kBloom) \
   entry(kCommandR) entry(kCohere2) \
   entry(kErnie45) \
   entry(kExaone4) \
   entry(kFalcon) \
-  entry(kGemma) entry(kGemma2) entry(kGemma3) \
+  entry(kGemma) entry(kGemma2) entry(kGemma3) entry(kGemma4) \
   entry(kGlm4) \
   entry(kGpt2) \
   entry(kGptNeoX) \
   entry(kGranite) entry(kGraniteMoe) \
   entry(kLlama) \
+  entry(kMpt) \
   entry(kNemotron) \
   entry(kOlmo) entry(kOlmo2) \
   entry(kOlmoe) \

@@ -38,14 +38,15 @@ ValueId DecoderBuilder::Join(ValueId x, ValueId y, const BlockNorms& norms, size
 }
 
 AttentionSpec DecoderBuilder::Spec(size_t layer) const {
-  const bool local = !config_.local.empty() && config_.local[layer];
+  const bool local = IsLocal(layer);
   AttentionSpec spec;
   spec.heads = config_.heads;
   spec.kv_heads = config_.kv_heads;
-  spec.key_dim = config_.key_dim;
-  spec.value_dim = config_.value_dim;
+  spec.key_dim = local && config_.local_key_dim != 0 ? config_.local_key_dim : config_.key_dim;
+  spec.value_dim = local && config_.local_value_dim != 0 ? config_.local_value_dim : config_.value_dim;
   spec.scale = config_.attention_scale != 0 ? config_.attention_scale
-                                            : static_cast<float>(1.0 / std::sqrt(static_cast<double>(config_.key_dim)));
+                                            : static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.key_dim)));
+  spec.alibi_max_bias = config_.alibi_max_bias;
   spec.softcap = config_.attention_softcap;
   spec.window = local ? config_.window : 0;
   spec.rope = local ? config_.local_rope : config_.rope;
@@ -53,50 +54,65 @@ AttentionSpec DecoderBuilder::Spec(size_t layer) const {
   return spec;
 }
 
-// Of all heads of x.
-ValueId DecoderBuilder::HeadNorms(ValueId x, const std::string& name, size_t heads) {
-  if (style_.norms == QueryKeyNorms::kRows) return Norm(x, name, heads * config_.key_dim);
-  if (style_.norms != QueryKeyNorms::kHeadsByWeight || !bind_.Has(name + ".weight")) return x;
-  const WeightId weight = bind_.Table(name + ".weight", heads, config_.key_dim);
-  return graph_.Norm(x, {.kind = style_.norm, .eps = config_.norm_eps, .heads = heads, .weight = weight});
+// Norms of heads are attention's own part; those of all heads together come before it.
+void DecoderBuilder::BindHeadNorms(size_t layer, AttentionSpec& spec) {
+  const std::string q = LayerTensor(layer, "attn_q_norm.weight"), k = LayerTensor(layer, "attn_k_norm.weight");
+  const bool writes = spec.kv_layer < 0;
+  if (style_.norms == QueryKeyNorms::kHeads) {
+    spec.q_norm = bind_.Vector(q, spec.key_dim);
+    if (writes) spec.k_norm = bind_.Vector(k, spec.key_dim);
+  } else if (style_.norms == QueryKeyNorms::kHeadsByWeight && bind_.Has(q)) {
+    spec.norm_kind = style_.norm;
+    spec.q_norm = bind_.Table(q, spec.heads, spec.key_dim);
+    spec.k_norm = bind_.Table(k, spec.kv_heads, spec.key_dim);
+  }
+  spec.value_norm = style_.value_norms;
+}
+
+int DecoderBuilder::KvLayer(size_t layer) const {
+  const size_t own = config_.layers - config_.shared_kv_layers;
+  if (layer < own) return -1;
+  size_t source = own - 1;
+  while (source > 0 && IsLocal(source) != IsLocal(layer)) --source;
+  return static_cast<int>(source);
+}
+
+ValueId DecoderBuilder::Project(ValueId h, const Product& part) {
+  const ValueId x = LinearPart(h, part);
+  return config_.clamp_qkv == 0 ? x : graph_.Clamp(x, config_.clamp_qkv);
 }
 
 ValueId DecoderBuilder::Attention(ValueId h, size_t layer) {
-  const ModelConfig& c = config_;
   const auto name = [&](const char* stem) { return LayerTensor(layer, stem); };
-  const size_t q_width = c.heads * c.key_dim, k_width = c.kv_heads * c.key_dim, v_width = c.kv_heads * c.value_dim;
-  Product parts[] = {{name("attn_q"), q_width, 0, q_width},
-                     {name("attn_k"), k_width, 0, k_width},
-                     {name("attn_v"), v_width, 0, v_width}};
-  if (style_.fused_qkv || bind_.Has(name("attn_qkv.weight"))) {
-    const size_t all = q_width + k_width + v_width;
-    size_t first = 0;
-    for (Product& part : parts) {
-      part = {name("attn_qkv"), all, first, part.count};
-      first += part.count;
-    }
-  }
-  ValueId qkv[3];
-  for (size_t i = 0; i < 3; ++i) {
-    qkv[i] = LinearPart(h, parts[i]);
-    if (c.clamp_qkv != 0) qkv[i] = graph_.Clamp(qkv[i], c.clamp_qkv);
-  }
-  const ValueId q = HeadNorms(qkv[0], name("attn_q_norm"), c.heads);
-  const ValueId k = HeadNorms(qkv[1], name("attn_k_norm"), c.kv_heads);
   AttentionSpec spec = Spec(layer);
-  if (style_.norms == QueryKeyNorms::kHeads) {
-    spec.q_norm = bind_.Vector(name("attn_q_norm.weight"), c.key_dim);
-    spec.k_norm = bind_.Vector(name("attn_k_norm.weight"), c.key_dim);
+  spec.kv_layer = KvLayer(layer);
+  BindHeadNorms(layer, spec);
+  const size_t widths[] = {spec.heads * spec.key_dim, spec.kv_heads * spec.key_dim, spec.kv_heads * spec.value_dim};
+  const bool fused = style_.fused_qkv || bind_.Has(name("attn_qkv.weight"));
+  const auto project = [&](size_t i, const char* stem) {
+    if (!fused) return Project(h, {name(stem), widths[i], 0, widths[i]});
+    const size_t first = (i > 0 ? widths[0] : 0) + (i > 1 ? widths[1] : 0);
+    return Project(h, {name("attn_qkv"), widths[0] + widths[1] + widths[2], first, widths[i]});
+  };
+  const bool rows = style_.norms == QueryKeyNorms::kRows;
+  ValueId attended, q = project(0, "attn_q");
+  if (rows) q = Norm(q, name("attn_q_norm"), widths[0]);
+  if (spec.kv_layer >= 0) {
+    attended = graph_.SharedAttention(q, spec.kv_layer, spec);
+  } else {
+    ValueId k = project(1, "attn_k");
+    const ValueId v = project(2, "attn_v");
+    if (rows) k = Norm(k, name("attn_k_norm"), widths[1]);
+    attended = graph_.Attention(q, k, v, spec);
   }
-  ValueId attended = graph_.Attention(q, k, qkv[2], spec);
-  const size_t width = c.heads * c.value_dim;
+  const size_t width = spec.heads * spec.value_dim;
   if (style_.attention.inside != nullptr) attended = Norm(attended, name(style_.attention.inside), width);
-  return Linear(attended, name("attn_output"), c.width, width);
+  return Linear(attended, name("attn_output"), config_.width, width);
 }
 
 ValueId DecoderBuilder::Network(ValueId h, size_t layer) {
   const auto name = [&](const char* stem) { return LayerTensor(layer, stem); };
-  const size_t ffn = config_.ffn_width;
+  const size_t ffn = config_.ffn_widths.empty() ? config_.ffn_width : config_.ffn_widths[layer];
   ValueId hidden;
   if (style_.network == FeedForward::kPlain) {
     hidden = graph_.Activation(Linear(h, name("ffn_up"), ffn, config_.width), style_.activation);

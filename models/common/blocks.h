@@ -49,7 +49,8 @@ struct DecoderStyle {
   bool parallel = false;   // the feed-forward network reads what attention reads: x + attention(x) + network(x)
   bool positions = false;  // learned ones, position_embd, are added to the embedding
   QueryKeyNorms norms = QueryKeyNorms::kNone;
-  bool fused_qkv = false;  // queries, keys and values come from one tensor attn_qkv
+  bool value_norms = false;  // an RMS norm without weight of every head of the values
+  bool fused_qkv = false;    // queries, keys and values come from one tensor attn_qkv
   FeedForward network = FeedForward::kGated;
   ActivationKind activation = ActivationKind::kSilu;
   // Used where the config has experts.
@@ -83,17 +84,21 @@ class DecoderBuilder {
   ValueId Norm(ValueId x, const std::string& name, size_t width);
   // x + residual_scale * norms.after(y), normalised by norms.of_sum
   ValueId Join(ValueId x, ValueId y, const BlockNorms& norms, size_t layer);
-  // Scale, window, softcap, RoPE of the layer; no norms.
+  // Sizes, scale, window, softcap, RoPE of the layer; no norms.
   AttentionSpec Spec(size_t layer) const;
 
  private:
   NormSpec BindNorm(const std::string& name, size_t width);
-  ValueId HeadNorms(ValueId x, const std::string& name, size_t heads);
+  bool IsLocal(size_t layer) const { return !config_.local.empty() && config_.local[layer]; }
+  // The earlier layer whose keys and values this one reads, or -1.
+  int KvLayer(size_t layer) const;
   struct Product {
     std::string name;  // of the whole tensor
     size_t outputs, first, count;
   };
   ValueId LinearPart(ValueId x, const Product& part);
+  ValueId Project(ValueId h, const Product& part);
+  void BindHeadNorms(size_t layer, AttentionSpec& spec);
 
   WeightBinder& bind_;
   Graph& graph_;

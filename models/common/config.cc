@@ -12,12 +12,11 @@ namespace moonlit {
 namespace {
 
 // Upper bounds: several times the largest published models, and small enough that products of two fit in 64 bits many
-// times over. Head sizes above 1024 have no attention kernel.
+// times over.
 constexpr size_t kMaxLayers = 1024;
 constexpr size_t kMaxWidth = size_t{1} << 20;
 constexpr size_t kMaxFfnWidth = size_t{1} << 22;
 constexpr size_t kMaxHeads = 4096;
-constexpr size_t kMaxHeadDim = 1024;
 
 void ReadHeads(ConfigReader& reader, ModelConfig& config) {
   config.heads = reader.CountPerLayer("attention.head_count", config.layers, 1, kMaxHeads);
@@ -27,17 +26,17 @@ void ReadHeads(ConfigReader& reader, ModelConfig& config) {
                        reader.prefix().c_str(), config.kv_heads, config.heads));
   }
   std::optional<size_t> head_dim;
-  if (config.width % config.heads == 0 && config.width / config.heads <= kMaxHeadDim)
+  if (config.width % config.heads == 0 && config.width / config.heads <= kLargestHead)
     head_dim = config.width / config.heads;
   if (!head_dim && !reader.Has("attention.key_length")) {
     reader.Fail(Errorf(
         Code::kCorrupt,
         "%sattention.head_count is %zu: expected a divisor of embedding_length %zu with heads of at most %zu, or "
         "attention.key_length",
-        reader.prefix().c_str(), config.heads, config.width, kMaxHeadDim));
+        reader.prefix().c_str(), config.heads, config.width, kLargestHead));
   }
-  config.key_dim = reader.Count("attention.key_length", 1, kMaxHeadDim, head_dim);
-  config.value_dim = reader.Count("attention.value_length", 1, kMaxHeadDim, head_dim);
+  config.key_dim = reader.Count("attention.key_length", 1, kLargestHead, head_dim);
+  config.value_dim = reader.Count("attention.value_length", 1, kLargestHead, head_dim);
 }
 
 // The vocabulary is as large as the embedding table; what else the file says about it must agree.
@@ -158,6 +157,7 @@ void ReadNumbers(ConfigReader& reader, ModelConfig& config, const CommonFeatures
   read("attn_logit_softcapping", 0, 0, config.attention_softcap);
   read("final_logit_softcapping", 0, 0, config.logit_softcap);
   read("attention.clamp_kqv", 0, 0, config.clamp_qkv);
+  read("attention.max_alibi_bias", 0, 0, config.alibi_max_bias);
   if (Reads(features, "attention.sliding_window"))
     config.window = reader.Count("attention.sliding_window", 0, INT32_MAX, 0);
   if (Reads(features, "use_parallel_residual")) config.parallel_residual = reader.Flag("use_parallel_residual", false);
@@ -185,29 +185,40 @@ size_t ConfigReader::Count(const char* suffix, size_t low, size_t high, std::opt
   return low;
 }
 
-size_t ConfigReader::CountPerLayer(const char* suffix, size_t layers, size_t low, size_t high,
-                                   std::optional<size_t> otherwise) {
+std::vector<size_t> ConfigReader::CountsPerLayer(const char* suffix, size_t layers, size_t low, size_t high) {
   const std::string key = prefix_ + suffix;
-  if (!metadata_.IsArray(key)) return Count(suffix, low, high, otherwise);
+  std::vector<size_t> counts(layers, low);
   const Result<std::vector<int64_t>> values = metadata_.GetInts(key);
   if (!values.ok()) {
     Fail(values.status());
-    return low;
+    return counts;
   }
   if (values->size() != layers) {
     Fail(Errorf(Code::kCorrupt, "%s: expected one value or %zu, one a layer, found an array of %zu", key.c_str(),
                 layers, values->size()));
-    return low;
+    return counts;
   }
-  const int64_t value = values->front();  // there is at least one layer
-  if (std::adjacent_find(values->begin(), values->end(), std::not_equal_to<>()) != values->end()) {
+  for (size_t i = 0; i < layers; ++i) {
+    const int64_t value = (*values)[i];
+    if (value >= 0) {
+      counts[i] = CheckCount(key, static_cast<uint64_t>(value), low, high);
+    } else {
+      Fail(Errorf(Code::kCorrupt, "%s is %lld: expected %zu to %zu", key.c_str(), static_cast<long long>(value), low,
+                  high));
+    }
+  }
+  return counts;
+}
+
+size_t ConfigReader::CountPerLayer(const char* suffix, size_t layers, size_t low, size_t high,
+                                   std::optional<size_t> otherwise) {
+  const std::string key = prefix_ + suffix;
+  if (!metadata_.IsArray(key)) return Count(suffix, low, high, otherwise);
+  const std::vector<size_t> counts = CountsPerLayer(suffix, layers, low, high);  // there is at least one layer
+  if (std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) != counts.end()) {
     Fail(Errorf(Code::kUnsupported, "%s differs from layer to layer: this architecture needs one value", key.c_str()));
-    return low;
   }
-  if (value >= 0) return CheckCount(key, static_cast<uint64_t>(value), low, high);
-  Fail(
-      Errorf(Code::kCorrupt, "%s is %lld: expected %zu to %zu", key.c_str(), static_cast<long long>(value), low, high));
-  return low;
+  return counts.front();
 }
 
 double ConfigReader::Number(const char* suffix, double low, double high, std::optional<double> otherwise) {
@@ -276,7 +287,12 @@ Result<ModelConfig> ReadCommonConfig(const Metadata& metadata, const WeightSourc
   }
   config.layers = reader.Count("block_count", 1, kMaxLayers);
   config.width = reader.Count("embedding_length", 1, kMaxWidth);
-  config.ffn_width = reader.CountPerLayer("feed_forward_length", config.layers, 1, kMaxFfnWidth);
+  if (features.feed_forward_per_layer && metadata.IsArray(architecture + ".feed_forward_length")) {
+    config.ffn_widths = reader.CountsPerLayer("feed_forward_length", config.layers, 1, kMaxFfnWidth);
+    config.ffn_width = *std::max_element(config.ffn_widths.begin(), config.ffn_widths.end());
+  } else {
+    config.ffn_width = reader.CountPerLayer("feed_forward_length", config.layers, 1, kMaxFfnWidth);
+  }
   config.n_ctx_train = reader.Count("context_length", 1, INT32_MAX);
   ReadHeads(reader, config);
   const bool rms = features.norm == NormKind::kRms;

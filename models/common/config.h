@@ -15,12 +15,15 @@
 
 namespace moonlit {
 
+inline constexpr size_t kLargestHead = 1024;  // larger heads have no attention kernel
+
 struct ModelConfig {
   std::string architecture;  // "llama"
   std::string name;          // general.name, may be empty
   size_t layers = 0;
-  size_t width = 0;  // embedding_length
-  size_t ffn_width = 0;
+  size_t width = 0;                // embedding_length
+  size_t ffn_width = 0;            // of every layer, or the widest
+  std::vector<size_t> ffn_widths;  // [layers] where they differ, else empty
   size_t heads = 0;
   size_t kv_heads = 0;  // divides heads
   size_t key_dim = 0;
@@ -33,12 +36,16 @@ struct ModelConfig {
   size_t expert_width = 0;         // of one expert's hidden layer
   size_t shared_expert_width = 0;  // of the expert that every token uses, where there is one
   // Attention layers may be of two kinds, as Gemma 2 has them: local ones see a window of keys, or rotate otherwise.
-  std::vector<bool> local;                         // [layers]; empty: none is
-  size_t window = 0;                               // keys that a local layer sees; 0: all
-  RopeSpec rope, local_rope;                       // pairs and divisors are set by the architecture
+  std::vector<bool> local;                        // [layers]; empty: none is
+  size_t window = 0;                              // keys that a local layer sees; 0: all
+  size_t local_key_dim = 0, local_value_dim = 0;  // head sizes of local layers
+  size_t shared_kv_layers = 0;  // the last ones, which read the keys and values of the last earlier layer of their kind
+  RopeSpec rope, local_rope;    // pairs and divisors are set by the architecture
   float attention_softcap = 0, logit_softcap = 0;  // 0: off
+  float alibi_max_bias = 0;                        // 0: off
   float clamp_qkv = 0;                             // queries, keys and values are clamped to it; 0: off
   bool parallel_residual = false;
+  size_t layer_input_width = 0;  // of what Gemma 4's layers get beside the residual stream
   // Factors of the embedding, of what each block adds to the residual stream, and divisor of the logits; of q . k.
   float embedding_scale = 1, residual_scale = 1, logit_divisor = 1, attention_scale = 0;
 };
@@ -50,8 +57,9 @@ struct CommonFeatures {
   NormKind norm = NormKind::kRms;
   // Keys, of those that change what is computed, which the architecture reads: "embedding_scale", "residual_scale", "logit_scale",
   // "attention.scale", "attn_logit_softcapping", "final_logit_softcapping", "attention.clamp_kqv", "attention.sliding_window",
-  // "use_parallel_residual".
+  // "attention.max_alibi_bias", "use_parallel_residual".
   std::vector<std::string_view> keys = {};
+  bool feed_forward_per_layer = false;  // layers may have networks of different widths
 };
 
 // Which layers are local, for ModelConfig::local: what "attention.sliding_window_pattern" says, one flag a layer or the period; else

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/base/status.h"
 #include "runtime/weights/metadata.h"
@@ -29,6 +30,8 @@ class ConfigReader {
   // `layers` entries and all are equal.
   size_t CountPerLayer(const char* suffix, size_t layers, size_t low, size_t high,
                        std::optional<size_t> otherwise = std::nullopt);
+  // An array of one value a layer.
+  std::vector<size_t> CountsPerLayer(const char* suffix, size_t layers, size_t low, size_t high);
   // A finite number in [low, high].
   double Number(const char* suffix, double low, double high, std::optional<double> otherwise = std::nullopt);
   bool Flag(const char* suffix, bool otherwise);

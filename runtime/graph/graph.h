@@ -72,8 +72,7 @@ struct QueryTemperature {
   size_t offset = 0;
 };
 
-// What is taken of a head before RoPE. Both are in kernels/norm.
-enum class HeadNorm : uint8_t { kRms, kLayer };
+enum class NormKind : uint8_t { kRms, kLayer };
 
 // One attention layer. Positions are those of the text as it stands now, that is slots of the cache: after a context shift
 // windows, chunks and ALiBi go by the places that the tokens have then (docs/design.md).
@@ -99,7 +98,7 @@ struct AttentionSpec {
   // [kv_heads, key_dim] (Graph::Table); or kNoWeight.
   WeightId q_norm = kNoWeight;
   WeightId k_norm = kNoWeight;
-  HeadNorm norm_kind = HeadNorm::kRms;
+  NormKind norm_kind = NormKind::kRms;
   bool plain_norms = false;  // heads of q and k without a weight are normalised too (llama 4)
   bool value_norm = false;   // RMS norm without a weight of every head of v (gemma 4)
   float norm_eps = 0;
@@ -113,8 +112,6 @@ float AlibiSlope(float max_bias, size_t heads, size_t head);
 
 // What follows an up product, or the gate's (kernels/activation has the formulas).
 enum class ActivationKind : uint8_t { kSilu, kGelu, kGeluTanh, kReluSquared };
-
-enum class NormKind : uint8_t { kRms, kLayer };
 
 // x / sqrt(mean(x^2) + eps) * weight (arXiv:1910.07467), or (x - mean) / sqrt(variance + eps) * weight + bias (arXiv:1607.06450),
 // over a row or over each of its `heads` equal parts.

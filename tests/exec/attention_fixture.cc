@@ -144,7 +144,7 @@ void AttentionModel::NormHeads(const char* name, size_t layer, std::vector<doubl
     double* head = x.data() + h * s.key_dim;
     double mean = 0, squares = 0;
     for (size_t i = 0; i < s.key_dim; ++i) mean += head[i] / static_cast<double>(s.key_dim);
-    if (s.norm_kind == HeadNorm::kRms) mean = 0;
+    if (s.norm_kind == NormKind::kRms) mean = 0;
     for (size_t i = 0; i < s.key_dim; ++i) squares += (head[i] - mean) * (head[i] - mean);
     const double root = std::sqrt(squares / static_cast<double>(s.key_dim) + double{s.norm_eps});
     for (size_t i = 0; i < s.key_dim; ++i) {

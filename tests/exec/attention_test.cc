@@ -96,7 +96,7 @@ AttentionLayer Tempered() {
            [](int64_t place) { return 1 + 0.7 * std::log(1 + std::floor((static_cast<double>(place) + 1) / 128)); }},
       [](auto& s) { s.temperature = {.floor = 128, .scale = 0.7, .offset = 1}; });
 }
-AttentionLayer HeadNorms(HeadNorm kind) {
+AttentionLayer HeadNorms(NormKind kind) {
   return Layer(Rotated(RopePairs::kHalves, 16), {.sees = Causal}, [&](auto& s) {
     s.q_norm = s.k_norm = kWanted;
     s.norm_kind = kind;
@@ -141,8 +141,8 @@ std::vector<Case> Cases() {
           {"sinks_shifted", {Sinks()}, Shifted()},
           {"temperature", {Tempered()}, Long()},
           {"temperature_shifted", {Tempered()}, Shifted()},
-          {"rms_norms", {HeadNorms(HeadNorm::kRms)}, {{300}}},
-          {"layer_norms", {HeadNorms(HeadNorm::kLayer)}, {{300}}},
+          {"rms_norms", {HeadNorms(NormKind::kRms)}, {{300}}},
+          {"layer_norms", {HeadNorms(NormKind::kLayer)}, {{300}}},
           {"plain_norms", {PlainNorms()}, {{300}}},
           {"prefix", {Plain(Rotated(RopePairs::kHalves, 24))}, {{700, 333}}},
           {"prefix_of_all", {Plain(Rotated(RopePairs::kHalves, 24))}, {{130, 130}}},

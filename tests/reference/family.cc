@@ -10,11 +10,11 @@ using Names = std::set<std::string>;
 
 const Names kNeighbours = {"llama",    "granite", "granitemoe", "smollm3", "arcee",
                            "ernie4_5", "olmo",    "command-r",  "cohere2", "glm4"};
-const Names kUnrotated = {"gpt2", "starcoder"};
-const Names kLayerNorms = {"olmo",       "stablelm", "phi2",      "gpt2",    "gptneox", "starcoder",
-                           "starcoder2", "nemotron", "command-r", "cohere2", "falcon"};
-const Names kGelu = {"gptneox", "falcon"};
-const Names kGeluTanh = {"phi2", "gpt2", "starcoder", "starcoder2", "gemma", "gemma2", "gemma3"};
+const Names kUnrotated = {"gpt2", "starcoder", "bloom", "mpt"};
+const Names kLayerNorms = {"olmo",     "stablelm",  "phi2",    "gpt2",   "gptneox", "starcoder", "starcoder2",
+                           "nemotron", "command-r", "cohere2", "falcon", "bloom",   "mpt"};
+const Names kGelu = {"gptneox", "falcon", "mpt"};
+const Names kGeluTanh = {"phi2", "gpt2", "starcoder", "starcoder2", "gemma", "gemma2", "gemma3", "gemma4", "bloom"};
 const Names kReluSquared = {"arcee", "nemotron", "bitnet-b1.58"};
 const Names kParallel = {"phi2", "falcon", "command-r", "cohere2"};
 
@@ -51,9 +51,15 @@ Family FamilyOf(const std::string& name, const Metadata& metadata, const WeightS
   if (name == "smollm3" || name == "cohere2" || (f.window != 0 && name != "phi3")) f.period = 4;
   if (name == "gemma2") f.period = 2;
   if (name == "gemma3") f.period = 6;
-  if (name == "gemma3") f.local_base = metadata.GetFloat("gemma3.rope.freq_base_swa").value();
+  if (name == "gemma3" || name == "gemma4") f.local_base = metadata.GetFloat(name + ".rope.freq_base_swa").value();
+  if (metadata.IsArray(name + ".attention.sliding_window_pattern"))
+    f.pattern = metadata.GetInts(name + ".attention.sliding_window_pattern").value();
+  f.local_head = number("attention.key_length_swa");
+  f.unscaled_scores = f.value_norms = name == "gemma4";
+  if (name == "bloom") f.alibi = 8;
+  if (name == "mpt") f.alibi = metadata.GetFloat("mpt.attention.max_alibi_bias").value();
   f.scaled_embedding = name.starts_with("gemma");
-  if (f.period == 4 && name != "olmo2") f.global_pairs = Rotation::kNone;
+  if (f.period == 4 && f.pattern.empty()) f.global_pairs = Rotation::kNone;
   return f;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "runtime/weights/metadata.h"
 #include "runtime/weights/weight_source.h"
@@ -24,10 +25,15 @@ struct Family {
   const char* added_norm = "post_attention_norm";  // of what attention adds
   // Every layer but the last of each `period` is local: it sees `window` keys (0: all), and rotates by `local`.
   size_t period = 0;
+  std::vector<int64_t> pattern = {};  // [layers] where the file says which are local
   size_t window = 0;
   Rotation::Pairs global_pairs = Rotation::kHalves;  // of the other layers
+  size_t local_head = 0;                             // size of a head in local layers; 0: the same
   double local_base = 0;                             // of RoPE in local layers; 0: the same as in the others
   bool scaled_embedding = false;                     // by the root of its width
+  bool unscaled_scores = false;
+  bool value_norms = false;  // of heads, without weights
+  double alibi = 0;          // greatest bias; 0: none
 };
 
 Family FamilyOf(const std::string& architecture, const Metadata& metadata, const WeightSource& source);

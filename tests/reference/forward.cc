@@ -44,7 +44,7 @@ class Model {
     MOONLIT_ASSIGN_OR_RETURN(config_.layers, metadata_.GetUint(Key("block_count")));
     MOONLIT_ASSIGN_OR_RETURN(config_.d, metadata_.GetUint(Key("embedding_length")));
     MOONLIT_ASSIGN_OR_RETURN(config_.heads, metadata_.GetUint(Key("attention.head_count")));
-    MOONLIT_ASSIGN_OR_RETURN(config_.ffn, metadata_.GetUint(Key("feed_forward_length")));
+    config_.ffn = Uint("feed_forward_length", 0);
     config_.kv_heads = Uint("attention.head_count_kv", config_.heads);
     config_.head_dim = Uint("attention.key_length", config_.d / config_.heads);
     config_.eps = Float(family_.layer_norms ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 0);
@@ -57,7 +57,8 @@ class Model {
     config_.residual_scale = Float("residual_scale", 1);
     config_.logit_factor = Float("logit_scale", 1);
     if (!family_.multiplies_logits) config_.logit_factor = 1 / config_.logit_factor;
-    config_.attention_scale = Float("attention.scale", 1 / std::sqrt(static_cast<double>(config_.head_dim)));
+    const double usual = family_.unscaled_scores ? 1 : 1 / std::sqrt(static_cast<double>(config_.head_dim));
+    config_.attention_scale = Float("attention.scale", usual);
     return ReadRotation();
   }
 
@@ -65,7 +66,11 @@ class Model {
     rounding_ = rounding;
     places_ = places;
     MOONLIT_ASSIGN_OR_RETURN(std::vector<Vector> rows, Embed(tokens));
-    for (size_t layer = 0; layer < config_.layers; ++layer) MOONLIT_RETURN_IF_ERROR(Layer(layer, rows));
+    MOONLIT_RETURN_IF_ERROR(MakeLayerInputs(tokens, rows));
+    for (size_t layer = 0; layer < config_.layers; ++layer) {
+      MOONLIT_RETURN_IF_ERROR(Layer(layer, rows));
+      MOONLIT_RETURN_IF_ERROR(AddLayerInputs(layer, rows));
+    }
     const bool tied = source_.Find("output.weight") == nullptr;
     MOONLIT_ASSIGN_OR_RETURN(const Matrix* head, Get(tied ? "token_embd.weight" : "output.weight"));
     Vector logits;
@@ -155,7 +160,13 @@ class Model {
     return Status();
   }
 
-  bool IsLocal(size_t layer) const { return family_.period != 0 && (layer + 1) % family_.period != 0; }
+  bool IsLocal(size_t layer) const {
+    if (!family_.pattern.empty()) return family_.pattern[layer] != 0;
+    return family_.period != 0 && (layer + 1) % family_.period != 0;
+  }
+  size_t HeadDim(size_t layer) const {
+    return IsLocal(layer) && family_.local_head != 0 ? family_.local_head : config_.head_dim;
+  }
 
   void RotateHeads(size_t layer, size_t position, Vector& x) const {
     Rotation rotation = rotation_;
@@ -163,10 +174,11 @@ class Model {
     if (IsLocal(layer) && family_.local_base != 0) {
       rotation.base = family_.local_base;
       rotation.scale = 1;
+      rotation.rotated = Uint("rope.dimension_count_swa", rotation.rotated);
+      if (family_.local_head != 0) rotation.factors = nullptr;
     }
-    for (size_t h = 0; h < x.size() / config_.head_dim; ++h) {
-      Rotate(rotation, static_cast<double>(position), x.data() + h * config_.head_dim);
-    }
+    const size_t dim = HeadDim(layer);
+    for (size_t h = 0; h < x.size() / dim; ++h) Rotate(rotation, static_cast<double>(position), x.data() + h * dim);
   }
 
   Result<std::vector<Vector>> Embed(const std::vector<int32_t>& tokens) {
@@ -199,18 +211,24 @@ class Model {
     return Status();
   }
 
-  // Queries, keys and values of one token, normalised, not rotated.
-  Status Project(const std::string& blk, const Vector& x, Vector (&qkv)[3]) {
-    const size_t counts[] = {config_.heads * config_.head_dim, config_.kv_heads * config_.head_dim,
-                             config_.kv_heads * config_.head_dim};
+  // Queries, keys and values of one token, normalised, not rotated. The latter two are empty where the layer has none of its own.
+  Status Project(size_t layer, const Vector& x, Vector (&qkv)[3]) {
+    const std::string blk = Block(layer);
+    const size_t dim = HeadDim(layer);
+    const size_t counts[] = {config_.heads * dim, config_.kv_heads * dim, config_.kv_heads * dim};
     const char* names[] = {"attn_q", "attn_k", "attn_v"};
     const bool fused = Has(blk + "attn_qkv.weight");
     for (size_t i = 0, first = 0; i < 3; first += counts[i++]) {
+      if (!fused && !Has(blk + names[i] + ".weight")) continue;
       MOONLIT_ASSIGN_OR_RETURN(qkv[i],
                                LinearRows(blk + (fused ? "attn_qkv" : names[i]), fused ? first : 0, counts[i], x));
       for (double& value : qkv[i]) {
         if (config_.clamp != 0) value = std::clamp(value, -config_.clamp, config_.clamp);
       }
+    }
+    for (size_t h = 0; family_.value_norms && h < qkv[2].size() / dim; ++h) {
+      const Vector y = RmsNorm(qkv[2].data() + h * dim, dim, nullptr, config_.eps);
+      std::copy(y.begin(), y.end(), qkv[2].begin() + static_cast<ptrdiff_t>(h * dim));
     }
     MOONLIT_RETURN_IF_ERROR(NormHeads(blk + "attn_q_norm", qkv[0]));
     return NormHeads(blk + "attn_k_norm", qkv[1]);
@@ -219,14 +237,17 @@ class Model {
   // What attention adds to each row.
   Result<std::vector<Vector>> AttentionBlock(size_t layer, const std::vector<Vector>& inputs) {
     const std::string blk = Block(layer);
-    std::vector<Vector> keys, values, added;
+    std::vector<Vector> added;
+    const bool owns = Has(blk + "attn_k.weight") || Has(blk + "attn_qkv.weight");
+    auto& [keys, values] = kept_[IsLocal(layer)];  // else they are those of the last layer of the kind
+    if (owns) keys.clear(), values.clear();
     for (size_t t = 0; t < inputs.size(); ++t) {
       Vector qkv[3];
-      MOONLIT_RETURN_IF_ERROR(Project(blk, inputs[t], qkv));
+      MOONLIT_RETURN_IF_ERROR(Project(layer, inputs[t], qkv));
       RotateHeads(layer, places_ ? static_cast<size_t>(places_(t, t)) : t, qkv[0]);
       if (!places_) RotateHeads(layer, t, qkv[1]);
-      keys.push_back(std::move(qkv[1]));
-      values.push_back(std::move(qkv[2]));
+      if (owns) keys.push_back(std::move(qkv[1]));
+      if (owns) values.push_back(std::move(qkv[2]));
       const Vector attended = AttendVisible(layer, t, qkv[0], keys, values);
       MOONLIT_ASSIGN_OR_RETURN(const Vector normed, OptionalNorm(blk + "attn_sub_norm", attended));
       MOONLIT_ASSIGN_OR_RETURN(const Vector y, Linear(blk + "attn_output", normed));
@@ -248,27 +269,34 @@ class Model {
                        const std::vector<Vector>& values) const {
     const size_t window = IsLocal(layer) || family_.period == 0 ? family_.window : 0;
     std::vector<Vector> seen_keys, seen_values;
+    std::vector<int64_t> positions;
     for (size_t j = 0; j <= t; ++j) {
       if (window != 0 && t - j >= window) continue;
-      const int64_t position = places_ ? places_(t, j) : 0;
+      const int64_t position = places_ ? places_(t, j) : static_cast<int64_t>(j);
       if (position < 0) continue;
       seen_keys.push_back(keys[j]);
       if (places_) RotateHeads(layer, static_cast<size_t>(position), seen_keys.back());
       seen_values.push_back(values[j]);
+      positions.push_back(position);
     }
-    return Attend(q, seen_keys, seen_values);
+    const size_t dim = HeadDim(layer);
+    AttentionRule rule{.heads = config_.heads,
+                       .kv_heads = config_.kv_heads,
+                       .key_dim = dim,
+                       .value_dim = dim,
+                       .scale = config_.attention_scale,
+                       .softcap = config_.softcap};
+    for (size_t h = 0; family_.alibi != 0 && h < config_.heads; ++h) rule.slopes.push_back(Slope(h));
+    return Attend(rule, q, positions.back(), seen_keys, seen_values, positions);
   }
 
-  // softmax(scale q K^T) V for one query token over all keys so far; query head h reads KV head h / (heads / kv_heads).
-  Vector Attend(const Vector& q, const std::vector<Vector>& keys, const std::vector<Vector>& values) const {
-    const size_t dim = config_.head_dim;
-    const AttentionRule rule{.heads = config_.heads,
-                             .kv_heads = config_.kv_heads,
-                             .key_dim = dim,
-                             .value_dim = dim,
-                             .scale = config_.attention_scale,
-                             .softcap = config_.softcap};
-    return reference::Attend(rule, q, 0, keys, values, std::vector<int64_t>(keys.size()));
+  // Press et al. 2022, arXiv:2108.12409: a geometric series for a power of two of heads; what lies between the members of the next
+  // series for the heads beyond.
+  double Slope(size_t head) const {
+    double n = 1;
+    while (2 * n <= static_cast<double>(config_.heads)) n *= 2;
+    const double h = static_cast<double>(head);
+    return h < n ? std::exp2(-family_.alibi / n * (h + 1)) : std::exp2(-family_.alibi / (2 * n) * (2 * (h - n) + 1));
   }
 
   // down(f(up x)), or down(f(gate x) * up x) where there is a gate: a tensor, or the first half of up. `suffix` and `expert` select one
@@ -330,6 +358,46 @@ class Model {
     return Status();
   }
 
+  // Gemma 4: of every token, for every layer, (norm(P x / sqrt(d)) + sqrt(n) e) / sqrt(2) from its embedding x and one more, e.
+  Status MakeLayerInputs(const std::vector<int32_t>& tokens, const std::vector<Vector>& rows) {
+    layer_inputs_.clear();
+    if (!Has("per_layer_token_embd.weight")) return Status();
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* table, Get("per_layer_token_embd.weight"));
+    MOONLIT_ASSIGN_OR_RETURN(const Matrix* norm, Get("per_layer_proj_norm.weight"));
+    const size_t n = norm->columns;
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      MOONLIT_ASSIGN_OR_RETURN(Vector context, Linear("per_layer_model_proj", rows[t]));
+      for (double& value : context) value /= std::sqrt(static_cast<double>(config_.d));
+      for (size_t first = 0; first < context.size(); first += n) {
+        const Vector y = RmsNorm(context.data() + first, n, norm->values.data(), config_.eps);
+        for (size_t i = 0; i < n; ++i) {
+          const double e = table->values[static_cast<size_t>(tokens[t]) * table->columns + first + i];
+          context[first + i] = (y[i] + std::sqrt(static_cast<double>(n)) * e) / std::sqrt(2.0);
+        }
+      }
+      layer_inputs_.push_back(std::move(context));
+    }
+    return Status();
+  }
+
+  // x + norm(proj(f(gate x) * input)), times a factor; both where the file has them.
+  Status AddLayerInputs(size_t layer, std::vector<Vector>& rows) {
+    const std::string blk = Block(layer);
+    MOONLIT_ASSIGN_OR_RETURN(const float* factor, Values(blk + "layer_output_scale.weight"));
+    for (size_t t = 0; t < rows.size(); ++t) {
+      if (!layer_inputs_.empty()) {
+        MOONLIT_ASSIGN_OR_RETURN(Vector gate, Linear(blk + "inp_gate", rows[t]));
+        for (size_t i = 0; i < gate.size(); ++i)
+          gate[i] = Apply(family_.curve, gate[i]) * layer_inputs_[t][layer * gate.size() + i];
+        MOONLIT_ASSIGN_OR_RETURN(Vector y, Linear(blk + "proj", gate));
+        MOONLIT_ASSIGN_OR_RETURN(y, Norm(blk + "post_norm", y));
+        Add(y, 1, rows[t]);
+      }
+      for (double& value : rows[t]) value *= factor == nullptr ? 1 : double{*factor};
+    }
+    return Status();
+  }
+
   const Metadata& metadata_;
   const WeightSource& source_;
   Config config_{};
@@ -337,6 +405,8 @@ class Model {
   Rotation rotation_{};
   Rounding* rounding_ = nullptr;
   Places places_;
+  std::pair<std::vector<Vector>, std::vector<Vector>> kept_[2];  // keys and values of global, local layers
+  std::vector<Vector> layer_inputs_;                             // [tokens][layers * n]
   std::map<std::string, Matrix> cache_;
 };
 

@@ -79,7 +79,7 @@ class QkvPostStage : public ExecStage {
     size_t stride = v_.stride;
     if (spec_.value_norm) {
       float* normed = b_.scratch.floats(thread);
-      Norm(HeadNorm::kRms, values, stride, group.count, spec_.value_dim, nullptr, normed, spec_.value_dim);
+      Norm(NormKind::kRms, values, stride, group.count, spec_.value_dim, nullptr, normed, spec_.value_dim);
       values = normed;
       stride = spec_.value_dim;
     }
@@ -104,7 +104,7 @@ class QkvPostStage : public ExecStage {
       Norm(spec_.norm_kind, x + h * d, d, 1, d, weight + (first + h) * d, x + h * d, d);
   }
 
-  void Norm(HeadNorm kind, const float* x, size_t x_stride, size_t rows, size_t d, const float* weight, float* out,
+  void Norm(NormKind kind, const float* x, size_t x_stride, size_t rows, size_t d, const float* weight, float* out,
             size_t out_stride) const {
     const NormArgs args{.x = x,
                         .x_stride = x_stride,
@@ -115,7 +115,7 @@ class QkvPostStage : public ExecStage {
                         .eps = spec_.norm_eps,
                         .out = out,
                         .out_stride = out_stride};
-    kind == HeadNorm::kRms ? b_.norms->rms_norm_rows(args) : b_.norms->layer_norm_rows(args);
+    kind == NormKind::kRms ? b_.norms->rms_norm_rows(args) : b_.norms->layer_norm_rows(args);
   }
 
   void Rotate(float* x, size_t heads, size_t row) const {
