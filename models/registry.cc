@@ -22,6 +22,7 @@ namespace moonlit {
   entry(kGpt2) \
   entry(kGptNeoX) \
   entry(kGranite) entry(kGraniteMoe) \
+  entry(kInternLm2) \
   entry(kLlama) \
   entry(kMpt) \
   entry(kNemotron) \

@@ -364,7 +364,8 @@ TEST_P(RegistryTest, UnknownArchitecturesNameTheKnownOnes) {
   const Status status = Load(metadata, *source_);
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_THAT(std::string(status.message()), HasSubstr("perceptron"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("granitemoe, llama, nemotron, olmo, olmo2, olmoe, phi2"));
+  for (const char* known : {"(arcee, ", ", llama, ", ", starcoder2)"})
+    EXPECT_THAT(std::string(status.message()), HasSubstr(known));
 }
 
 TEST_P(RegistryTest, EachMissingTensorIsNamedWithItsShape) {
