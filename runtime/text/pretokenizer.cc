@@ -144,8 +144,7 @@ Result<PreTokenizer> PreTokenizer::Create(std::string_view name) {
   const int shown = static_cast<int>(std::min<size_t>(name.size(), 64));
   return Errorf(Code::kUnsupported,
                 "tokenizer.ggml.pre is \"%.*s\", a pre-tokenizer this build does not know; if the model's words are "
-                "cut as those of a "
-                "known one (qwen2, llama-bpe, gpt-2, ...), name it with --pre",
+                "cut as those of a known one (qwen2, llama-bpe, gpt-2, ...), name it with --pre",
                 shown, name.data());
 }
 

@@ -94,7 +94,7 @@ TEST(TokenizerErrors, UnknownNamesAreErrorsThatSayWhatToDo) {
   const Status pre = Refused(Bytes("no-such-model", {"a b"}));
   EXPECT_EQ(pre.code(), Code::kUnsupported);
   EXPECT_NE(pre.message().find("no-such-model"), std::string_view::npos);
-  EXPECT_NE(pre.message().find("override"), std::string_view::npos);
+  EXPECT_NE(pre.message().find("--pre"), std::string_view::npos);
   TokenizerData data = Sentence({});
   data.model = "t5";
   EXPECT_EQ(Refused(data).code(), Code::kUnsupported);
