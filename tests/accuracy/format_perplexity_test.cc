@@ -39,7 +39,7 @@ class FormatPerplexity : public testing::TestWithParam<Format> {
 };
 
 TEST_P(FormatPerplexity, OfThePoetIsWithinThreeThousandthsOfFloatArithmetic) {
-  const Windows windows = {ReadWholeFile(std::string(kSourceDir) + "/tests/data/poet_eval.txt"), 128, 8, 64};
+  const Windows windows = {ReadWholeFile(std::string(kSourceDir) + "/tests/data/poet_eval.txt"), 128, 32, 64};
   EXPECT_NEAR(std::exp(Loss(std::string(kSourceDir) + "/models/poet/poet-Q4_0.gguf", windows).value), 1.0, 0.003);
 }
 
