@@ -113,7 +113,7 @@ Status CheckHeadNorm(const Graph& graph, WeightId id, size_t heads, size_t dim) 
 bool IsCount(double x) { return x >= 0 && x < 1e6; }  // false for NaN
 
 Status CheckMask(const AttentionSpec& spec) {
-  constexpr size_t kMost = size_t{1} << 40;
+  constexpr uint64_t kMost = uint64_t{1} << 40;
   if (spec.window > kMost || spec.chunk > kMost || (spec.bidirectional && spec.chunk != 0)) {
     return Errorf(Code::kCorrupt,
                   "a window of %zu and chunks of %zu%s: expected up to 2^40, and no chunks in an encoder", spec.window,
