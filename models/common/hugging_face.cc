@@ -184,7 +184,7 @@ class TensorMapper {
   Status Add(const std::string& name) {
     if (Ignored(name) || (tied_ && name == "lm_head.weight")) return Status();
     // The family's own rules go before the usual ones.
-    if (Apply(family_.rules, name) || Apply(kUsualRules, name)) return Status();
+    if (Apply(family_.rules, name) || Apply(kUsualRules, name)) return status_;
     return Errorf(Code::kUnsupported, "tensor \"%s\" has no place in architecture %s as this build knows it",
                   name.substr(0, 200).c_str(), family_.architecture);
   }
@@ -203,6 +203,7 @@ class TensorMapper {
   }
 
  private:
+  // Two tensors for one place are a fault of the config's.
   bool Apply(std::span<const NameRule> rules, const std::string& name) {
     bool applied = false;
     for (size_t i = 0; i < rules.size(); ++i) {
@@ -216,7 +217,12 @@ class TensorMapper {
       MappedTensor& tensor = tensors_[{global ? 0 : layer + 1, rule.to}];
       tensor.name = WithLayer(rule.to, layer);
       tensor.sources.resize(stacked ? experts_ : 1);
-      tensor.sources[expert] = name;
+      std::string& source = tensor.sources[stacked ? expert : 0];
+      if (!source.empty()) {
+        status_ = Errorf(Code::kCorrupt, "tensors \"%s\" and \"%s\" are both %s", source.substr(0, 200).c_str(),
+                         name.substr(0, 200).c_str(), tensor.name.c_str());
+      }
+      source = name;
       SetChanges(rule, &tensor);
     }
     return applied;
@@ -237,6 +243,7 @@ class TensorMapper {
   const Family& family_;
   const size_t layers_, experts_, heads_, kv_heads_;
   const bool tied_;
+  Status status_;
   // By layer (0: what belongs to none) and GGUF's pattern.
   std::map<std::pair<size_t, std::string>, MappedTensor> tensors_;
 };
@@ -291,6 +298,7 @@ Result<MappedModel> MapHuggingFace(const nlohmann::json& json, const std::vector
   model.rope_divisors = config.RopeDivisors();
   MOONLIT_RETURN_IF_ERROR(config.status());
   TensorMapper mapper(config, *family);
+  MOONLIT_RETURN_IF_ERROR(config.status());
   for (const std::string& name : names) MOONLIT_RETURN_IF_ERROR(mapper.Add(name));
   MOONLIT_ASSIGN_OR_RETURN(model.tensors, mapper.Finish());
   return model;

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "runtime/graph/graph.h"
+
 namespace moonlit {
 namespace {
 
@@ -93,7 +95,10 @@ uint32_t HuggingFaceConfig::HeadDim() {
 
 uint32_t HuggingFaceConfig::Experts() {
   for (const char* field : {"num_local_experts", "num_experts"}) {
-    if (Has(field)) return Count(field);
+    if (!Has(field)) continue;
+    const uint32_t experts = Count(field);
+    if (experts <= kMostExperts) return experts;
+    Fail(Errorf(Code::kCorrupt, "config.json: %s: expected 1 to %zu, found %u", field, kMostExperts, experts));
   }
   return 0;
 }
@@ -145,6 +150,25 @@ double HuggingFaceConfig::SlidingRopeTheta() {
   return theta != sliding->end() && theta->is_number() && theta->get<float>() > 0 ? theta->get<double>() : 0;
 }
 
+// Parts of YaRN that this build computes in one way only.
+void HuggingFaceConfig::RefuseOtherYarn() {
+  const double usual = 0.1 * std::log(std::fmax(RopeNumber("factor", 1), 1.0)) + 1;
+  if (const double given = RopeNumber("attention_factor", usual); std::fabs(given - usual) > 1e-4) {
+    Fail(Errorf(
+        Code::kUnsupported,
+        "config.json: RoPE's attention_factor is %g, and this build can only compute 0.1 ln(factor) + 1, here %g",
+        given, usual));
+  }
+  const Json* rope = Rope();
+  for (const char* field : {"mscale", "mscale_all_dim", "truncate"}) {
+    if (rope == nullptr) break;
+    const auto found = rope->find(field);
+    if (found == rope->end() || found->is_null() || (found->is_boolean() && found->get<bool>())) continue;
+    Fail(Errorf(Code::kUnsupported, "config.json: RoPE has %s %s, which this build can't compute", field,
+                Shown(*found).c_str()));
+  }
+}
+
 void HuggingFaceConfig::SetRopeKeys(const std::string& prefix, MetadataMap& metadata) {
   const std::string type = RopeType();
   const std::string scaling = prefix + "rope.scaling.";
@@ -161,7 +185,7 @@ void HuggingFaceConfig::SetRopeKeys(const std::string& prefix, MetadataMap& meta
     const auto copy = [&](const char* from, const char* to) {
       if (const double value = RopeNumber(from, 0); value > 0) metadata.Set(scaling + to, static_cast<float>(value));
     };
-    copy("attention_factor", "yarn_attn_factor");
+    RefuseOtherYarn();
     copy("beta_fast", "yarn_beta_fast");
     copy("beta_slow", "yarn_beta_slow");
   }

@@ -48,6 +48,7 @@ class HuggingFaceConfig {
   // 0: the config does not say.
   double RopeTheta();
   double SlidingRopeTheta();
+  void RefuseOtherYarn();
   void Fail(Status status);
 
   nlohmann::json json_;

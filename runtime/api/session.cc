@@ -236,7 +236,7 @@ moonlit_code moonlit_perplexity_with(moonlit_session* session, const int32_t* id
   return Guard(error, [&]() -> Status {
     moonlit_perplexity_options from;
     moonlit_perplexity_options_init(&from, sizeof from);
-    std::memcpy(&from, given, std::min(given->size, sizeof from));
+    if (given != nullptr) std::memcpy(&from, given, std::min(given->size, sizeof from));
     moonlit::PerplexityOptions options;
     session->cancel.store(false);
     options.window = from.window;

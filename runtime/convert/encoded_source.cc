@@ -20,7 +20,7 @@ Result<const float*> FindImportance(const ImportanceMatrix* matrix, const Tensor
   const auto found = matrix->rows.find(tensor.name);
   if (found == matrix->rows.end()) return static_cast<const float*>(nullptr);
   const size_t rank = tensor.shape.rank();
-  const size_t experts = rank > 2 ? tensor.shape[rank - 3] : 1;
+  const size_t experts = rank > 2 ? tensor.shape.rows() / tensor.shape[rank - 2] : 1;
   if (found->second.size() == experts * tensor.shape.columns()) return static_cast<const float*>(found->second.data());
   if (tensor.name == "token_embd.weight") return static_cast<const float*>(nullptr);
   return Errorf(Code::kInvalidArgument,
@@ -93,7 +93,8 @@ Status EncodedSource::EncodeRows(const Entry& entry, size_t first, size_t rows, 
   MOONLIT_RETURN_IF_ERROR(base_->Read(from, uint64_t{first} * from_bytes, bytes, rows * from_bytes));
   std::vector<float> values(columns);
   const size_t rank = from.shape.rank();
-  const size_t expert_rows = rank > 1 ? from.shape[rank - 2] : 1;
+  // A matrix without experts has one set of importance for all its rows.
+  const size_t expert_rows = rank > 2 ? from.shape[rank - 2] : from.shape.rows();
   const float limit = entry.info.format == Format::kF16 ? kTooLargeForF16 : INFINITY;
   for (size_t r = 0; r < rows; ++r) {
     Traits(from.format).dequantize(bytes + r * from_bytes, values.data(), columns);
@@ -111,8 +112,6 @@ Status EncodedSource::EncodeRows(const Entry& entry, size_t first, size_t rows, 
     if (same) continue;
     const float* importance =
         entry.importance == nullptr ? nullptr : entry.importance + (first + r) / expert_rows * columns;
-    // A matrix without experts has one set for all its rows.
-    if (importance != nullptr && rank <= 2) importance = entry.importance;
     Traits(entry.info.format).quantize(values.data(), importance, out + r * to_bytes, columns);
   }
   return Status();

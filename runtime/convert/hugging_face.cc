@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "runtime/base/file.h"
 #include "runtime/convert/hugging_face_source.h"
 #include "runtime/convert/write_tensors.h"
+#include "runtime/text/bounded_json.h"
 #include "runtime/text/tokenizer_json.h"
 
 namespace moonlit {
@@ -50,9 +53,10 @@ Result<Json> ReadConfig(const std::string& folder) {
                   folder.c_str());
   }
   MOONLIT_RETURN_IF_ERROR(text.status());
-  Json config = Json::parse(*text, nullptr, false);
+  Json config = ParseBoundedJson(*text);
   if (config.is_object()) return config;
-  return Errorf(Code::kCorrupt, "file %s: expected a JSON object; download it again", path.c_str());
+  return Errorf(Code::kCorrupt, "file %s: expected a JSON object, nested at most %d deep; download it again",
+                path.c_str(), kMostJsonDepth);
 }
 
 Result<TokenizerData> ReadTokenizer(const std::string& folder, const std::string& pre, const std::string& architecture,
@@ -140,6 +144,21 @@ Result<FileType> TypeOf(const WeightSource& weights) {
   return FindFileType(table == nullptr ? "F16" : Traits(table->format).name);
 }
 
+// No file of the folder may be the output, by whatever name.
+Status CheckNotInFolder(const std::string& folder, const std::string& out) {
+  struct stat target, info;
+  if (stat(out.c_str(), &target) != 0) return Status();
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!name.ends_with(".safetensors") && !name.ends_with(".json") && !name.ends_with(".jinja")) continue;
+    if (stat(it->path().c_str(), &info) != 0 || info.st_ino != target.st_ino || info.st_dev != target.st_dev) continue;
+    return Errorf(Code::kInvalidArgument, "%s is a file of the model itself (%s): give another name for the output",
+                  out.c_str(), it->path().c_str());
+  }
+  return Status();
+}
+
 }  // namespace
 
 bool IsFolder(const std::string& path) {
@@ -190,6 +209,7 @@ Result<QuantizeReport> ConvertFolder(const std::string& folder, const std::strin
   MOONLIT_ASSIGN_OR_RETURN(const HuggingFaceModel model, OpenHuggingFace(folder, pre));
   Result<FileType> type = options.type.empty() ? TypeOf(*model.weights) : FindFileType(options.type);
   MOONLIT_RETURN_IF_ERROR(type.status());
+  MOONLIT_RETURN_IF_ERROR(CheckNotInFolder(folder, out));
   GgufWriter writer;
   for (const auto& [key, value] : model.metadata->entries()) WriteValue(key, value, &writer);
   QuantizeReport report;

@@ -92,7 +92,7 @@ Status HuggingFaceSource::SetShape(const MappedTensor& tensor, Entry* entry) con
   for (uint64_t dim : dims) elements *= dim;  // no more than the file has bytes
   if (elements > std::numeric_limits<size_t>::max() / sizeof(float) / entry->parts.size())
     return WrongShape(folder_, tensor, part, "a tensor that this build's addresses reach");
-  // Experts that lie one in a file tensor are stacked even if there is but one.
+  // Experts that lie one in a file tensor are stacked; a single one would have an outermost dimension of 1.
   if (stacked != 0) entry->info.shape.Append(entry->parts.size());
   for (uint64_t dim : dims) entry->info.shape.Append(static_cast<size_t>(dim));
   entry->part_rows = static_cast<size_t>(elements / dims.back());
@@ -193,6 +193,13 @@ Result<uint64_t> HuggingFaceSource::Fingerprint() const {
                               file.header().size()};
     sum.Add(words, sizeof words);
     sum.Add(file.header().data(), file.header().size());
+  }
+  // What config.json makes of them.
+  sum.Add(rope_divisors_.data(), rope_divisors_.size() * sizeof(float));
+  for (const Entry& entry : entries_) {
+    const uint64_t words[] = {static_cast<uint64_t>(entry.order), entry.group_rows, uint64_t{entry.add_one}};
+    sum.Add(entry.info.name.data(), entry.info.name.size());
+    sum.Add(words, sizeof words);
   }
   return sum.Value();
 }

@@ -129,7 +129,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
   }
   pool_options.share_prefixes = o.share_prefixes;
   MOONLIT_ASSIGN_OR_RETURN(auto page_pool, PagePool::Create(impl->plan->cache_groups(), pages, pool_options));
-  impl->sessions = std::make_shared<SessionPool>(std::move(page_pool), o.max_sessions);
+  impl->sessions = std::make_shared<SessionPool>(std::move(page_pool), o.max_sessions, impl->plan->can_shift());
   impl->step_spans.reserve(o.max_sessions);
   impl->facts = std::move(model.facts);
   impl->tokenizer = std::move(model.tokenizer);

@@ -85,7 +85,7 @@ class Session {
   // Makes room in a full context: drops tokens [first, last) and moves what follows down by as many places, where it is
   // then read as if it had always been there; it has still been computed with what is dropped. Whole blocks go:
   // kInvalidArgument, naming the block's size, unless both are multiples of block_tokens() within length(). kBusy;
-  // kUnsupported with recurrent layers, as above.
+  // kUnsupported for a model whose tokens can't be moved (Plan::can_shift).
   Status Drop(int64_t first, int64_t last);
   int64_t block_tokens() const;  // EngineOptions::page_tokens
 

@@ -43,9 +43,11 @@ Status Session::Drop(int64_t first, int64_t last) {
                     static_cast<long long>(first), static_cast<long long>(last), static_cast<long long>(block),
                     static_cast<long long>(sequence_.length()));
     }
-    if (home_->pages()->states() != nullptr) {
-      return Status(Code::kUnsupported,
-                    "drop: the model has recurrent layers, whose state can't lose the middle of a text; start again");
+    if (!home_->can_shift()) {
+      return Status(
+          Code::kUnsupported,
+          "drop: the model's tokens can't be moved (it has recurrent layers, learned positions, or reads a text as a "
+          "whole); start again");
     }
     const std::lock_guard<std::mutex> lock(home_->mutex());
     sequence_.Drop(first, last);

@@ -15,7 +15,9 @@ namespace moonlit {
 
 class SessionPool {
  public:
-  SessionPool(std::unique_ptr<PagePool> pages, size_t most) : pages_(std::move(pages)), most_(most) {}
+  // can_shift: Plan::can_shift.
+  SessionPool(std::unique_ptr<PagePool> pages, size_t most, bool can_shift)
+      : pages_(std::move(pages)), most_(most), can_shift_(can_shift) {}
 
   // Counts one more session, or kExhausted. Leave is its opposite, with the mutex held.
   Status Admit() {
@@ -31,11 +33,13 @@ class SessionPool {
 
   std::mutex& mutex() { return mutex_; }
   PagePool* pages() { return pages_.get(); }
+  bool can_shift() const { return can_shift_; }
 
  private:
   std::mutex mutex_;
   std::unique_ptr<PagePool> pages_;
   const size_t most_;
+  const bool can_shift_;
   size_t live_ = 0;
 };
 

@@ -98,7 +98,7 @@ class Plan {
   // 0, and no part of it may serve another one.
   virtual bool whole_sequences() const { return false; }
   // Whether what a sequence has read can stand at other places afterwards (StepSpan::runs with several runs).
-  virtual bool can_shift() const { return !whole_sequences(); }
+  virtual bool can_shift() const { return !whole_sequences() && state_bytes() == 0; }
   virtual std::string Describe() const = 0;  // stages, kernels and bytes, one a line, for `doctor` and bench
 
   // One step. Nothing is allocated. Not thread safe: one step at a time (the engine serialises). On kCancelled or any error the

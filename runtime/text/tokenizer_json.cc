@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "nlohmann/json.hpp"
+#include "runtime/text/bounded_json.h"
 #include "runtime/text/pretokenizer.h"
 #include "runtime/text/tokenizer_json_parts.h"
 
@@ -246,9 +247,10 @@ class Importer {
 // Empty text gives null, which has no fields.
 Result<Json> Parse(std::string_view text, const char* name) {
   if (text.empty()) return Json();
-  Json json = Json::parse(text, nullptr, false);
+  Json json = ParseBoundedJson(text);
   if (json.is_discarded() || !json.is_object())
-    return Errorf(Code::kCorrupt, "%s: expected a JSON object; download it again", name);
+    return Errorf(Code::kCorrupt, "%s: expected a JSON object, nested at most %d deep; download it again", name,
+                  kMostJsonDepth);
   return json;
 }
 

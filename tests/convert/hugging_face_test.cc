@@ -10,6 +10,7 @@
 #include <cstring>
 #include <set>
 
+#include "models/common/hugging_face.h"
 #include "nlohmann/json.hpp"
 #include "runtime/api/tokenizer_metadata.h"
 #include "runtime/text/tokenizer.h"
@@ -204,14 +205,19 @@ TEST(HuggingFace, RefusesConfigsThatItCannotCompute) {
   EXPECT_TRUE(with("hidden_act", "silu").ok());
   for (const Status& status :
        {with("architectures", {"MysteryForCausalLM"}), with("hidden_act", "gelu"), with("use_sliding_window", true),
-        with("rope_parameters", {{"rope_type", "longrope"}}), with("partial_rotary_factor", 0.5)}) {
+        with("rope_parameters", {{"rope_type", "longrope"}}), with("partial_rotary_factor", 0.5),
+        with("rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}, {"attention_factor", 3.0}}),
+        with("rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}, {"mscale", 0.7}}),
+        with("rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}, {"truncate", false}})}) {
     EXPECT_EQ(status.code(), Code::kUnsupported) << status.ToString();
   }
+  EXPECT_TRUE(with("rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}, {"attention_factor", 1.1386294}}).ok());
   EXPECT_NE(with("architectures", {"MysteryForCausalLM"}).message().find("Qwen2ForCausalLM"), std::string_view::npos);
   for (const Status& status :
        {with("num_hidden_layers", -2), with("num_hidden_layers", "2"), with("hidden_size", nullptr),
         with("num_attention_heads", 0), with("rms_norm_eps", "small"), with("hidden_size", 1e30),
-        with("rope_parameters", {{"rope_theta", -1}}), WithFile("config.json", "[1"), WithFile("config.json", "7"),
+        with("rope_parameters", {{"rope_theta", -1}}), with("tie_word_embeddings", "yes"),
+        with("num_experts", 30000000), WithFile("config.json", "[1"), WithFile("config.json", "7"),
         WithFile("tokenizer.json", "{}x"), WithFile("tokenizer.json", "")}) {
     EXPECT_EQ(status.code(), Code::kCorrupt) << status.ToString();
   }
@@ -238,6 +244,47 @@ TEST(HuggingFace, RefusesTokenizersWithIdsOutOfPlace) {
   EXPECT_EQ(with("/added_tokens", {7}), Code::kCorrupt);
   EXPECT_EQ(with("/model/type", "Unigram"), Code::kUnsupported);
   EXPECT_EQ(with("/pre_tokenizer", nullptr), Code::kUnsupported);
+}
+
+// Copying and printing JSON goes by recursion.
+TEST(HuggingFace, RefusesDeepNesting) {
+  const std::string deep = std::string(200000, '[') + std::string(200000, ']');
+  for (const char* file : {"config.json", "tokenizer.json", "tokenizer_config.json"}) {
+    EXPECT_EQ(WithFile(file, "{\"model\": {\"vocab\": {\"x\": " + deep + "}}}").code(), Code::kCorrupt) << file;
+  }
+}
+
+TEST(HuggingFace, TwoTensorsForOnePlaceAreAFault) {
+  const auto golden = nlohmann::json::parse(ReadWholeFile(kGolden + "mixtral/golden.json"));
+  const auto mapped = MapHuggingFace(golden["hf_config"],
+                                     {"model.layers.0.mlp.gate.weight", "model.layers.0.block_sparse_moe.gate.weight"});
+  EXPECT_EQ(mapped.status().code(), Code::kCorrupt);
+  EXPECT_NE(mapped.status().message().find("block_sparse_moe.gate"), std::string_view::npos);
+}
+
+TEST(HuggingFace, NeverWritesOverTheModel) {
+  const TempFolder folder;
+  WriteHuggingFaceFolder(kGolden + "qwen2", folder.path());
+  for (const char* name : {"model.safetensors", "config.json", "tokenizer.json"}) {
+    const std::string path = folder.path() + "/" + name, before = ReadWholeFile(path);
+    EXPECT_EQ(ConvertFolder(folder.path(), path, "", {}).status().code(), Code::kInvalidArgument) << name;
+    EXPECT_TRUE(ReadWholeFile(path) == before) << name;
+  }
+}
+
+// What a packed cache was made from.
+TEST(HuggingFace, FingerprintsSeeTheConfig) {
+  const TempFolder folder;
+  WriteHuggingFaceFolder(kGolden + "llama3-rope", folder.path());
+  const auto fingerprint = [&] { return OpenHuggingFace(folder.path(), "")->weights->Fingerprint().value(); };
+  const uint64_t before = fingerprint();
+  EXPECT_EQ(fingerprint(), before);
+  auto config = nlohmann::json::parse(ReadWholeFile(folder.path() + "/config.json"));
+  for (const char* field : {"rope_parameters", "rope_scaling"}) {
+    if (config.contains(field)) config[field]["low_freq_factor"] = 2.0;
+  }
+  folder.Write("config.json", config.dump());
+  EXPECT_NE(fingerprint(), before);
 }
 
 TEST(HuggingFace, SaysWhichFileIsMissing) {

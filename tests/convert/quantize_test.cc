@@ -140,20 +140,42 @@ TEST(Quantize, HoldsABatchAndNotAFile) {
   EXPECT_LT(PeakAllocatedBytes(), size_t{4} << 20);
 }
 
+// An importance matrix in the old format with `count` values for one tensor, the first half of them large.
+std::string WriteImatrix(const TempFolder& folder, const std::string& name, size_t count) {
+  std::string bytes;
+  const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  put(int32_t{1});
+  put(static_cast<int32_t>(name.size()));
+  bytes += name;
+  put(int32_t{1});
+  put(static_cast<int32_t>(count));
+  for (size_t i = 0; i < count; ++i) put(i < count / 2 ? 1000.0f : 1.0f);
+  return folder.Write("imatrix", bytes);
+}
+
+// Each matrix of a tensor is an expert's, however its outer dimensions are written.
+TEST(Quantize, ImportanceOfFourDimensionsIsOfEachMatrix) {
+  const TempFolder folder;
+  GgufWriter writer;
+  writer.SetString("general.architecture", "llama");
+  writer.AddTensor("blk.0.ffn_up_exps.weight", Format::kF32, {3, 1, 2, kColumns});
+  const std::string in = folder.path() + "/in.gguf", out = folder.path() + "/out.gguf";
+  ASSERT_TRUE(writer.Begin(in).ok());
+  std::vector<float> values(3 * 2 * kColumns, 0.5f);
+  ASSERT_TRUE(writer.Append(values.data(), values.size() * sizeof(float)).ok());
+  ASSERT_TRUE(writer.Finish().ok());
+  const auto quantize = [&](size_t count) {
+    const std::string matrix = WriteImatrix(folder, "blk.0.ffn_up_exps.weight", count);
+    return QuantizeFile(in, out, {.type = "Q4_K", .imatrix = matrix, .pure = true}).status();
+  };
+  EXPECT_EQ(quantize(kColumns).code(), Code::kInvalidArgument);
+  EXPECT_TRUE(quantize(3 * kColumns).ok()) << quantize(3 * kColumns).ToString();
+}
+
 TEST(Quantize, ImportanceIsUsedAndMustFit) {
   const TempFolder folder;
   const MadeModel model = MakeModel(folder);
-  const auto write_matrix = [&](const std::string& name, size_t count) {
-    std::string bytes;
-    const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
-    put(int32_t{1});
-    put(static_cast<int32_t>(name.size()));
-    bytes += name;
-    put(int32_t{1});
-    put(static_cast<int32_t>(count));
-    for (size_t i = 0; i < count; ++i) put(i < count / 2 ? 1000.0f : 1.0f);
-    return folder.Write("imatrix", bytes);
-  };
+  const auto write_matrix = [&](const std::string& name, size_t count) { return WriteImatrix(folder, name, count); };
   const std::string out = folder.path() + "/out.gguf";
   Format format;
   const auto error_of_first_half = [&] {
