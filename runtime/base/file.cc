@@ -111,6 +111,11 @@ Result<AtomicFile> AtomicFile::Create(const std::string& path) {
   static std::atomic<uint32_t> counter{0};
   AtomicFile file;
   file.path_ = path;
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return Errorf(Code::kInvalidArgument, "%s: expected a name for a file, found a %s there", path.c_str(),
+                  S_ISDIR(info.st_mode) ? "folder" : "pipe or device");
+  }
   // O_EXCL never opens somebody's file or link of that name; a leftover of a crashed process with our id costs one more try.
   for (int attempt = 0; attempt < 100; ++attempt) {
     file.temporary_ = path + ".part-" + std::to_string(getpid()) + "-" + std::to_string(counter.fetch_add(1));

@@ -61,7 +61,8 @@ class File {
 class AtomicFile {
  public:
   AtomicFile() = default;
-  // kNotFound (no such folder) or kIo. A symbolic link at `path` is replaced, not followed.
+  // kNotFound (no such folder), kInvalidArgument (a folder, pipe or device is there, or a link to one: renaming would put a file in
+  // the place of /dev/null) or kIo. A symbolic link at `path` is replaced, not followed.
   static Result<AtomicFile> Create(const std::string& path);
   AtomicFile(AtomicFile&& other) noexcept { Swap(other); }
   AtomicFile& operator=(AtomicFile&& other) noexcept {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -88,11 +89,26 @@ TEST(AtomicFileTest, DroppedWithoutCommitLeavesTheOldFile) {
   EXPECT_EQ(AtomicFile::Create(folder.path() + "/none/out").status().code(), Code::kNotFound);
 }
 
+// A renamed file would take the place of a device or a pipe, whoever reads there.
+TEST(AtomicFileTest, TakesTheNameOfNothingButFiles) {
+  TempFolder folder;
+  const std::string pipe = folder.path() + "/pipe", link = folder.path() + "/link";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  ASSERT_EQ(symlink("/dev/null", link.c_str()), 0);
+  for (const std::string& path : {pipe, link, folder.path()}) {
+    EXPECT_EQ(AtomicFile::Create(path).status().code(), Code::kInvalidArgument) << path;
+  }
+  struct stat info;
+  ASSERT_EQ(stat(pipe.c_str(), &info), 0);
+  EXPECT_TRUE(S_ISFIFO(info.st_mode));
+  EXPECT_EQ(folder.FileCount(), 2u);
+}
+
 TEST(AtomicFileTest, AFailedRenameIsAStatusAndLeavesNothing) {
   TempFolder folder;
-  ASSERT_EQ(mkdir((folder.path() + "/out").c_str(), 0700), 0);
   Result<AtomicFile> file = AtomicFile::Create(folder.path() + "/out");
   ASSERT_TRUE(file.ok());
+  ASSERT_EQ(mkdir((folder.path() + "/out").c_str(), 0700), 0);
   ASSERT_TRUE(file->Append("x", 1).ok());
   EXPECT_EQ(file->Commit().code(), Code::kIo);
   EXPECT_EQ(folder.FileCount(), 1u);
