@@ -183,14 +183,18 @@ std::vector<double> AttentionModel::Value(size_t layer, int32_t id) const {
   return v;
 }
 
-std::vector<double> AttentionModel::Expected(const std::vector<AttentionAct>& acts) const {
+std::vector<double> AttentionModel::Expected(const std::vector<AttentionAct>& acts, size_t every) const {
   std::vector<double> out;
   std::vector<int32_t> present;
   size_t read = 0;
   for (const AttentionAct& act : acts) {
     const size_t begin = present.size();
-    for (size_t i = 0; i < act.append; ++i) present.push_back(Token(read++));
-    std::vector<double> rows(act.append * width());
+    std::vector<size_t> wanted;
+    for (size_t i = 0; i < act.append; ++i) {
+      present.push_back(Token(read++));
+      if (read % every == 0) wanted.push_back(begin + i);
+    }
+    std::vector<double> rows(wanted.size() * width());
     for (size_t layer = 0; layer < layers_.size(); ++layer) {
       const auto& [spec, rule] = layers_[layer];
       const size_t keys_of = rule.keys_of == SIZE_MAX ? layer : rule.keys_of;
@@ -216,10 +220,10 @@ std::vector<double> AttentionModel::Expected(const std::vector<AttentionAct>& ac
         keys.push_back(Key(keys_of, present[j], places.back()));
         values.push_back(Value(keys_of, present[j]));
       }
-      for (size_t i = 0; i < act.append; ++i) {
-        const auto place = static_cast<int64_t>(begin + i);
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        const auto place = static_cast<int64_t>(wanted[i]);
         const std::vector<double> y =
-            reference::Attend(judge, Query(layer, present[begin + i], place), place, keys, values, places);
+            reference::Attend(judge, Query(layer, present[wanted[i]], place), place, keys, values, places);
         for (size_t n = 0; n < y.size(); ++n) rows[i * width() + n] += y[n];
       }
     }

@@ -55,7 +55,8 @@ class AttentionModel {
 
   // Outputs [tokens, width] of all tokens that are read.
   std::vector<float> Outputs(const std::vector<AttentionAct>& acts, const Run& run) const;
-  std::vector<double> Expected(const std::vector<AttentionAct>& acts) const;
+  // Of every token, or of each `every`th only: rows every - 1, 2 every - 1 ... of Outputs.
+  std::vector<double> Expected(const std::vector<AttentionAct>& acts, size_t every = 1) const;
 
   MemorySource& source() { return source_; }  // to change weights: q0, k0, v0, sinks0, q_norm0 ...
   const std::vector<AttentionLayer>& layers() const { return layers_; }
