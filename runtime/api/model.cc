@@ -46,6 +46,9 @@ Result<EngineOptions> ToEngineOptions(const moonlit_model_options& from) {
   MOONLIT_RETURN_IF_ERROR(SetCacheType("value_type", from.value_type, &to.default_value_type, &to.value_type));
   to.exact = from.exact != 0;
   to.share_prefixes = from.share_prefixes != 0;
+  to.attention_window = from.attention_window;
+  to.attention_sinks = from.attention_sinks;
+  to.attention_pages = from.attention_pages;
   if (from.variant != nullptr) to.variant = from.variant;
   if (from.packed_cache != nullptr) to.packed_cache = from.packed_cache;
   if (from.float_provider != nullptr) to.float_provider = from.float_provider;

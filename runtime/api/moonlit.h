@@ -108,6 +108,13 @@ typedef struct moonlit_model_options {
   /* How words are cut before byte-level BPE merges in them ("qwen2", "llama-bpe"), in place of what the model's files say; NULL: as
    * they say. */
   const char* pre_tokenizer;
+  /* Sparse attention, off by default (0), in layers that see the whole text; the same bits as without where it covers the text.
+   * A window: tokens see the latest attention_window tokens and the first attention_sinks (rounded up to 64, at most a page).
+   * Or pages, at least 2 and without a window: a generated token reads at most so many pages of the cache in a layer, for each KV head:
+   * the first, the latest, and those whose keys may fit it best. Prompts are read as without. */
+  uint32_t attention_window;
+  uint32_t attention_sinks;
+  uint32_t attention_pages;
 } moonlit_model_options;
 
 MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);
@@ -195,7 +202,9 @@ MOONLIT_API void moonlit_session_cancel(moonlit_session* session);
 typedef enum moonlit_outputs {
   MOONLIT_OUTPUT_NONE = 0,
   MOONLIT_OUTPUT_LAST = 1,
-  MOONLIT_OUTPUT_ALL = 2
+  MOONLIT_OUTPUT_ALL = 2,
+  /* As LAST, of tokens that were generated, at most chunk_tokens of them: with attention_pages they read chosen pages alone. */
+  MOONLIT_OUTPUT_GENERATED = 3
 } moonlit_outputs;
 
 /* Logits of one position: `position` counts from the first token of this call; logits: [n_vocab], valid during the call. */

@@ -165,6 +165,10 @@ moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t c
     session->cancel.store(false);
     moonlit::Engine& engine = *session->model->engine;
     moonlit::api::CallConsumer consumer(consume, user, engine.facts().n_vocab);
+    if (outputs == MOONLIT_OUTPUT_GENERATED) {
+      const moonlit::SessionSpan span{session->session.get(), {ids, count}, moonlit::Outputs::kLast, true};
+      return engine.Step({&span, 1}, &consumer, &session->cancel);
+    }
     return engine.Prefill(*session->session, {ids, count}, static_cast<moonlit::Outputs>(outputs), &consumer,
                           &session->cancel);
   });

@@ -122,8 +122,9 @@ class Sequence {
   Status Reserve(int64_t length);
   // The reserved slots after length() are written. Blocks that are now full become known to the prefix index; where it
   // has the same block already, the sequence takes that one's pages. The state in next_state() becomes the sequence's.
-  // REQUIRES: as many slots are reserved.
-  void Commit(std::span<const int32_t> tokens);
+  // `as_read`: what lies in the pages is what any reading of these tokens gives; otherwise, and from there on, blocks are not
+  // shared by content. REQUIRES: as many slots are reserved.
+  void Commit(std::span<const int32_t> tokens, bool as_read = true);
   void Commit(int64_t slots);  // of something else than tokens: such blocks are never shared by content
   // Drops tokens from the end; pages that are no longer needed, reserved ones too, are released. What lies in a kept
   // page behind `length` stays there unread. REQUIRES: 0 <= length <= length(), CanTruncate(length).

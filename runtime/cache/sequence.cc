@@ -133,8 +133,9 @@ void Sequence::CommitState() {
   std::swap(state_, next_state_);
 }
 
-void Sequence::Commit(std::span<const int32_t> tokens) {
+void Sequence::Commit(std::span<const int32_t> tokens, bool as_read) {
   CommitState();
+  if (!as_read) pure_ = std::min(pure_, length_);
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   const auto unknown = std::find(tokens.begin(), tokens.end(), kNoToken);
   pure_ = std::min(pure_, unknown == tokens.end() ? INT64_MAX : length_ + (unknown - tokens.begin()));

@@ -111,6 +111,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
   plan_options.key_type = o.key_type;
   plan_options.value_type = o.value_type;
   plan_options.exact = o.exact;
+  plan_options.sparse = {.window = o.attention_window, .sinks = o.attention_sinks, .pages = o.attention_pages};
+  plan_options.sparse.most_pages = CeilDiv(o.n_ctx, o.page_tokens);
+  plan_options.sparse.most_tokens = std::min(o.chunk_tokens, std::max<size_t>(o.max_sessions, 16));
   MOONLIT_ASSIGN_OR_RETURN(plan_options.float_provider, ResolveFloatProvider(o.float_provider));
   plan_options.packed_cache = o.packed_cache;
   plan_options.progress = o.progress;
@@ -157,6 +160,12 @@ SessionFacts Engine::SavedFacts() const {
   SessionFacts facts;
   facts.variant = impl_->options.variant;
   facts.model = impl_->facts.identity + (impl_->options.exact ? ", exact" : "");
+  if (impl_->options.attention_window != 0) {
+    facts.model += ", attention window " + std::to_string(impl_->options.attention_window) + " and sinks " +
+                   std::to_string(impl_->options.attention_sinks);
+  }
+  // Without it pages have no bounds of their keys.
+  if (impl_->options.attention_pages != 0) facts.model += ", attention pages";
   facts.vocab = impl_->plan->vocab_size();
   facts.n_ctx = impl_->options.n_ctx;
   return facts;
@@ -265,6 +274,7 @@ Status Engine::RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consu
       step.pages = span.session->sequence_.pages();
       step.first_slot = length;
       step.outputs = span.outputs;
+      step.choose_pages = span.choose_pages;
       step.runs = span.session->sequence_.runs();
       step.state = span.session->sequence_.state();
       step.next_state = span.session->sequence_.next_state();
@@ -275,7 +285,10 @@ Status Engine::RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consu
   const std::lock_guard<std::mutex> pages(impl_->sessions->mutex());
   for (const SessionSpan& span : spans) {
     if (status.ok()) {
-      span.session->sequence_.Commit(span.tokens);
+      const size_t held = static_cast<size_t>(span.session->length()) + span.tokens.size();
+      const bool sparse = span.choose_pages && impl_->options.attention_pages != 0 &&
+                          held > impl_->options.attention_pages * impl_->options.page_tokens;
+      span.session->sequence_.Commit(span.tokens, !sparse);
     } else {
       span.session->sequence_.Truncate(span.session->length());  // gives the reserved pages back
     }

@@ -41,6 +41,11 @@ struct EngineOptions {
   // Full blocks of the cache stay known when their session ends, until their pages are needed; Prefill takes them for a text
   // that begins with the same tokens.
   bool share_prefixes = true;
+  // Sparse attention, see SparseAttention (runtime/exec/plan.h); 0: off. A window and sinks beside it (rounded up to 64, at most a
+  // page) for all tokens; or a number of pages (at least 2) that generated tokens read in a layer, for each KV head.
+  size_t attention_window = 0;
+  size_t attention_sinks = 0;
+  size_t attention_pages = 0;
   std::string variant = {};         // "": MOONLIT_VARIANT from the environment, else the best for this CPU
   std::string packed_cache = {};    // folder that keeps packed weights for the next load; "": none
   std::string float_provider = {};  // "": MOONLIT_FLOAT_PROVIDER, else the table (runtime/exec/float_provider.h)
@@ -104,6 +109,9 @@ struct SessionSpan {
   Session* session;
   std::span<const int32_t> tokens;
   Outputs outputs = Outputs::kLast;
+  // The tokens are generated ones, which read chosen pages alone (EngineOptions::attention_pages). Where that leaves any out, the
+  // blocks that they fill are never shared by content.
+  bool choose_pages = false;
 };
 
 class Engine {

@@ -155,7 +155,7 @@ class Generation {
 
   // The model reads the last token; false when cancelled meanwhile.
   Result<bool> ReadLast() {
-    const SessionSpan span{&session_, {&result_.tokens.back(), 1}, Outputs::kLast};
+    const SessionSpan span{&session_, {&result_.tokens.back(), 1}, Outputs::kLast, /*choose_pages=*/true};
     const Status status = engine_.Step({&span, 1}, &logits_, options_.cancel);
     if (status.code() == Code::kCancelled) return End(Finish::kCancelled);
     MOONLIT_RETURN_IF_ERROR(status);

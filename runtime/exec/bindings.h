@@ -55,6 +55,7 @@ struct Scratch {
 
 class AttentionGeometry;  // ops/attention_geometry.h
 class ExpertGroups;       // ops/expert_groups.h
+class PageChoices;        // ops/page_choices.h
 class RopeAngles;         // rope_angles.h
 
 struct Bindings {
@@ -85,7 +86,8 @@ struct Bindings {
     size_t group;
     size_t layer_in_group;
     AttentionGeometry* geometry;
-    const RopeAngles* angles;  // null: no RoPE
+    const RopeAngles* angles;        // null: no RoPE
+    PageChoices* choices = nullptr;  // null: every token reads all its pages
   };
   std::vector<AttentionPlace> attention_places;
 

@@ -7,6 +7,7 @@
 #include "runtime/exec/bindings.h"
 #include "runtime/exec/ops/attention_geometry.h"
 #include "runtime/exec/ops/expert_groups.h"
+#include "runtime/exec/ops/page_choices.h"
 #include "runtime/exec/packed_weights.h"
 #include "runtime/exec/rope_angles.h"
 #include "runtime/exec/stage.h"
@@ -37,6 +38,8 @@ class PlanImpl : public Plan {
   Status MakeCacheGroups();
   void AddCacheGroup(const AttentionSpec& spec);
   void PlaceAttention();
+  void AddAttention(const FusedStage& stage);
+  void PrepareChoices();
   void PlaceExperts();
   size_t PlaceStates();
   void MakeStages();
@@ -59,6 +62,7 @@ class PlanImpl : public Plan {
   std::vector<std::unique_ptr<RopeAngles>> angles_;
   std::vector<std::unique_ptr<AttentionGeometry>> geometries_;
   std::vector<std::unique_ptr<ExpertGroups>> expert_groups_;
+  std::unique_ptr<PageChoices> choices_;  // null: no token chooses its pages
   std::unique_ptr<Step> step_;
   Bindings bindings_{};
   Buffer arena_;
@@ -67,11 +71,31 @@ class PlanImpl : public Plan {
   std::vector<Stage> list_;  // of the step; capacity is reserved
 };
 
+Status CheckSparse(const SparseAttention& sparse, size_t page_tokens) {
+  if (sparse.sinks != 0 && sparse.window == 0) {
+    return Errorf(Code::kInvalidArgument, "%zu attention sinks without an attention window: they are seen beside one",
+                  sparse.sinks);
+  }
+  if (sparse.sinks > page_tokens || sparse.window > (size_t{1} << 40)) {
+    return Errorf(Code::kInvalidArgument,
+                  "an attention window of %zu with %zu sinks: expected at most 2^40, and a page, which has %zu tokens",
+                  sparse.window, sparse.sinks, page_tokens);
+  }
+  if (sparse.pages == 0) return Status();
+  if (sparse.window != 0 || sparse.pages < 2 || sparse.most_pages == 0 || sparse.most_tokens == 0) {
+    return Errorf(Code::kInvalidArgument,
+                  "%zu chosen pages of attention with a window of %zu: expected at least 2, and no window beside them",
+                  sparse.pages, sparse.window);
+  }
+  return Status();
+}
+
 Status CheckOptions(const PlanOptions& options) {
   if (options.pool == nullptr || options.max_rows == 0 || options.max_rows > (size_t{1} << 20)) {
     return Errorf(Code::kInvalidArgument, "a plan needs a thread pool and 1 to 2^20 rows a step; it was given %zu rows",
                   options.max_rows);
   }
+  MOONLIT_RETURN_IF_ERROR(CheckSparse(options.sparse, options.page_tokens));
   if (!IsBuilt(options.variant)) {
     return Errorf(Code::kUnsupported, "kernel variant %s is not in this build", VariantName(options.variant));
   }
@@ -102,6 +126,7 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size(), positions, has_state);
   plan->learned_positions_ = positions != kAnyPosition;
   if (plan->whole_sequences_) plan->step_->WantWholeSequences();
+  plan->PrepareChoices();
   plan->ChooseKernels();
   plan->PlaceExperts();
   for (const PageLayout& layout : plan->groups_) {
@@ -189,12 +214,30 @@ RopeAngles* PlanImpl::AnglesFor(const RopeSpec& spec) {
   return angles_.back().get();
 }
 
+void PlanImpl::PrepareChoices() {
+  if (options_.sparse.pages == 0) return;
+  step_->LimitChoices(options_.sparse, options_.page_tokens);
+  size_t kv_heads = 0;
+  for (const PageLayout& layout : groups_) kv_heads = std::max<size_t>(kv_heads, layout.kv_heads);
+  choices_ = std::make_unique<PageChoices>(options_.sparse, kv_heads, options_.pool->threads());
+}
+
+void PlanImpl::AddAttention(const FusedStage& stage) {
+  const bool writes = stage.kv_index == stage.attention_index;
+  if (choices_ != nullptr && writes && SeesWholeText(stage.attention)) Add(MakeBoundKeysStage(bindings_, stage));
+  if (bindings_.attention_places[stage.attention_index].choices != nullptr) {
+    Add(MakeChoosePagesStage(bindings_, stage));
+  }
+  Add(MakeAttentionStage(bindings_, stage));
+  Add(MakeAttentionMergeStage(bindings_, stage));
+}
+
 AttentionGeometry* PlanImpl::GeometryFor(const FusedStage& stage, const PageLayout& layout) {
   for (const auto& geometry : geometries_) {
     if (geometry->Serves(stage.attention, layout, stage.tail)) return geometry.get();
   }
   geometries_.push_back(std::make_unique<AttentionGeometry>(stage.attention, layout, stage.tail, options_.max_rows,
-                                                            bindings_.threads, kTripleFloats));
+                                                            bindings_.threads, kTripleFloats, options_.sparse));
   return geometries_.back().get();
 }
 
@@ -202,8 +245,10 @@ void PlanImpl::PlaceAttention() {
   for (const FusedStage& stage : fused_.stages) {
     if (stage.kind != StageKind::kAttention) continue;
     const size_t group = group_of_[stage.attention_index];
+    const bool chooses = choices_ != nullptr && PageChoices::Serves(stage.attention, stage.attention_index);
     bindings_.attention_places.push_back({&groups_[group], group, layer_in_group_[stage.attention_index],
-                                          GeometryFor(stage, groups_[group]), AnglesFor(stage.attention.rope)});
+                                          GeometryFor(stage, groups_[group]), AnglesFor(stage.attention.rope),
+                                          chooses ? choices_.get() : nullptr});
   }
 }
 
@@ -275,8 +320,7 @@ void PlanImpl::MakeStages() {
         Add(MakeQkvPostStage(bindings_, stage));
         break;
       case StageKind::kAttention:
-        Add(MakeAttentionStage(bindings_, stage));
-        Add(MakeAttentionMergeStage(bindings_, stage));
+        AddAttention(stage);
         break;
       case StageKind::kLinearAttention:
       case StageKind::kGatedDelta:

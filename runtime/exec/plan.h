@@ -30,6 +30,21 @@ namespace moonlit {
 
 class Graph;  // runtime/graph/graph.h
 
+// Sparse attention in the layers that see the whole text: no window of their own, no chunks, no encoder. Off by default; with the
+// bits of dense attention where it covers the text.
+struct SparseAttention {
+  // Sinks and a window (Xiao et al. 2023, "StreamingLLM", arXiv:2309.17453): a token sees the first `sinks` slots, rounded up to
+  // tiles of 64 and at most a page, and the latest `window` with itself. 0: off.
+  size_t window = 0;
+  size_t sinks = 0;
+  // Chosen pages (Tang et al. 2024, "Quest", arXiv:2406.10774): tokens of spans that say so (StepSpan::choose_pages) read for each KV
+  // head at most so many pages, always the first and the latest; not in the first two attention layers, nor with ALiBi. At least
+  // 2, without a window; 0: off.
+  size_t pages = 0;
+  // With `pages`: most pages of a sequence, and most tokens of a step that choose.
+  size_t most_pages = 0, most_tokens = 0;
+};
+
 struct PlanOptions {
   Variant variant;             // a built one that this CPU runs
   ThreadPool* pool = nullptr;  // not owned; outlives the plan
@@ -38,6 +53,7 @@ struct PlanOptions {
   CacheType key_type = CacheType::kF16;
   CacheType value_type = CacheType::kF16;
   bool exact = false;  // float activations on dequantized weights: slow, the reference path, always by our own kernels
+  SparseAttention sparse = {};
   FloatProviderChoice float_provider = FloatProviderChoice::kTable;  // who multiplies with F32 weights
   std::string packed_cache = {};  // folder that keeps packed weights for the next load (packed_cache.h); "": none
   // Called from the loading thread with bytes packed so far and in total; return false to cancel (kCancelled). May be empty.
@@ -64,6 +80,9 @@ struct StepSpan {
   // So many first tokens of the span see each other whatever their order, and windows and chunks do not part them (a prefix, an
   // image); at most all. They lie in one span: what was fed before can't see them.
   size_t prefix = 0;
+  // The tokens choose their pages (SparseAttention::pages; without it nothing happens). Keys and values of later layers are then
+  // not those that other tokens would give.
+  bool choose_pages = false;
 };
 
 // Receives logits, at most 32 rows at a time, in the order of spans and tokens, from the thread that called Run.

@@ -35,6 +35,8 @@ std::unique_ptr<ExecStage> MakeGatedExpertsStage(const Bindings& bindings, const
 std::unique_ptr<ExecStage> MakeDownExpertsStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeRopeAnglesStage(const Bindings& bindings, RopeAngles& angles);
 std::unique_ptr<ExecStage> MakeQkvPostStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeBoundKeysStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakeChoosePagesStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeAttentionStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeAttentionMergeStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeRecurrentStage(const Bindings& bindings, const FusedStage& stage);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/base/round.h"
+
 namespace moonlit {
 namespace {
 constexpr int64_t kSlotGroup = 16;
@@ -10,7 +12,8 @@ constexpr int64_t kSlotGroup = 16;
 
 // Every span has at least one row, so there are at most max_rows spans; a span of n rows touches at most n slot groups.
 Step::Step(size_t max_rows, size_t vocab, size_t cache_groups, size_t positions, bool has_state)
-    : max_rows_(max_rows),
+    : choices_(max_rows),
+      max_rows_(max_rows),
       vocab_(vocab),
       cache_groups_(cache_groups),
       learned_positions_(positions),
@@ -46,6 +49,7 @@ Status Step::CheckSpan(const StepSpan& span, size_t index) const {
         "one step",
         span.prefix, index, span.tokens.size());
   }
+  MOONLIT_RETURN_IF_ERROR(CheckChoices(span, index));
   if (whole_sequences_ && span.first_slot != 0) {
     return Errorf(
         Code::kInvalidArgument,
@@ -78,8 +82,22 @@ Status Step::CheckSpan(const StepSpan& span, size_t index) const {
   return Status();
 }
 
+Status Step::CheckChoices(const StepSpan& span, size_t index) const {
+  if (sparse_.pages == 0 || !span.choose_pages) return Status();
+  if (span.tokens.size() > sparse_.most_tokens - choosing_) {
+    return Errorf(Code::kInvalidArgument, "more than %zu tokens of the step choose their pages", sparse_.most_tokens);
+  }
+  const size_t slots = static_cast<size_t>(span.first_slot) + span.tokens.size();
+  if (CeilDiv(slots, page_tokens_) <= sparse_.most_pages) return Status();
+  return Errorf(Code::kInvalidArgument, "span %zu chooses among pages up to slot %zu: expected at most %zu of %zu",
+                index, slots, sparse_.most_pages, page_tokens_);
+}
+
 void Step::AddSpan(const StepSpan& span, size_t index) {
   span_rows_[index] = rows_;
+  const bool chooses = sparse_.pages != 0 && span.choose_pages;
+  choices_[index] = chooses ? static_cast<uint32_t>(choosing_) : kNoChoice;
+  choosing_ += chooses ? span.tokens.size() : 0;
   const size_t count = span.tokens.size();
   const int64_t shift = span.runs.empty() ? 0 : span.runs.back().shift;
   for (size_t i = 0; i < count; ++i) {
@@ -112,6 +130,7 @@ Status Step::CheckPositions() const {
 
 Status Step::Begin(std::span<const StepSpan> spans) {
   spans_ = spans;
+  choosing_ = 0;
   rows_ = group_count_ = wanted_count_ = head_first = head_rows = 0;
   for (size_t i = 0; i < spans.size(); ++i) {
     MOONLIT_RETURN_IF_ERROR(CheckSpan(spans[i], i));

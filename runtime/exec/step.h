@@ -59,6 +59,16 @@ class Step {
   std::span<const SlotGroup> slot_groups() const { return {groups_.data(), group_count_}; }
   std::span<const WantedRow> wanted() const { return {wanted_.data(), wanted_count_}; }
 
+  // Before the first step: how many tokens of a step may choose their pages, and how many pages a sequence then has.
+  void LimitChoices(const SparseAttention& sparse, size_t page_tokens) {
+    sparse_ = sparse;
+    page_tokens_ = page_tokens;
+  }
+  // Number of the span's first token that chooses, among those of the step; kNoChoice where none does.
+  static constexpr uint32_t kNoChoice = UINT32_MAX;
+  uint32_t first_choice(size_t span) const { return choices_[span]; }
+  size_t choosing_tokens() const { return choosing_; }
+
   // Before the first step, if spans must start at slot 0 (Plan::whole_sequences).
   void WantWholeSequences() { whole_sequences_ = true; }
 
@@ -68,10 +78,15 @@ class Step {
 
  private:
   Status CheckSpan(const StepSpan& span, size_t index) const;
+  Status CheckChoices(const StepSpan& span, size_t index) const;
   void AddSpan(const StepSpan& span, size_t index);
   Status CheckPositions() const;
 
   bool whole_sequences_ = false;
+  SparseAttention sparse_;
+  size_t page_tokens_ = 1;
+  size_t choosing_ = 0;
+  std::vector<uint32_t> choices_;  // [spans]
   size_t max_rows_, vocab_, cache_groups_, learned_positions_;
   bool has_state_;
   std::span<const StepSpan> spans_;

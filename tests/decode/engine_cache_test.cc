@@ -67,6 +67,43 @@ TEST(EngineCache, ARepeatedPromptIsReused) {
   EXPECT_EQ(Feed(*engine, *third, std::span(ids).subspan(192)), 0u);
 }
 
+// Generated tokens choose their pages, prompts do not; and once pages are left out what they fill is not what another prefill
+// would give.
+TEST(EngineCache, WhatChosenPagesGaveIsNotShared) {
+  FakePlan* plan = nullptr;
+  const auto engine = MakeFakeEngine({.max_sessions = 2, .attention_pages = 2}, &plan);
+  EXPECT_EQ(plan->options().sparse.pages, 2u);
+  EXPECT_EQ(plan->options().sparse.most_pages, 4u);
+  std::vector<bool> chose;
+  plan->on_run = [&](std::span<const StepSpan> spans) {
+    for (const StepSpan& span : spans) chose.insert(chose.end(), span.tokens.size(), span.choose_pages);
+    return Status();
+  };
+  const auto ids = Ids(200);
+  const auto first = NewSession(*engine), second = NewSession(*engine);
+  Feed(*engine, *first, std::span(ids).first(100));
+  for (size_t i = 100; i < 200; ++i) {
+    const SessionSpan span{first.get(), {&ids[i], 1}, Outputs::kNone, true};
+    ASSERT_TRUE(engine->Step({&span, 1}, nullptr).ok());
+  }
+  for (size_t i = 0; i < 200; ++i) EXPECT_EQ(chose[i], i >= 100) << i;
+  EXPECT_EQ(Feed(*engine, *second, ids), 128u) << "two pages hold all of 128 tokens, not of 192";
+}
+
+TEST(EngineCache, ASparseEngineTakesNoDenseSessionsFile) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/session";
+  const auto dense = MakeFakeEngine();
+  const auto saved = NewSession(*dense);
+  Feed(*dense, *saved, Ids(70));
+  ASSERT_TRUE(dense->Save(*saved, path).ok());
+  for (const EngineOptions& options : {EngineOptions{.attention_window = 64}, EngineOptions{.attention_pages = 2}}) {
+    const auto sparse = MakeFakeEngine(options);
+    const auto session = NewSession(*sparse);
+    EXPECT_EQ(sparse->Restore(*session, path).code(), Code::kUnsupported);
+  }
+}
+
 // Known fault 48, its journal: 20 requests, each the one before and 50 tokens; and what is reported is what is done.
 TEST(EngineCache, GrowingRequestsOfThreeConversationsOnTwoSessions) {
   FakePlan* plan = nullptr;

@@ -431,29 +431,6 @@ TEST(Cli, WithoutALimitTheModelEndsOrTheContextIsFull) {
   EXPECT_THAT(full.err, HasSubstr("context full (--context-shift goes on"));
 }
 
-// The same text for any threads and prefill steps, beginning as one in a context that holds all of it.
-TEST(Cli, AContextShiftGoesOn) {
-  const auto run = [](std::vector<std::string> more) {
-    std::vector<std::string> arguments = {"generate", "-p", "床前明月", "--temp", "0", "--ignore-eos", "-n", "400"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return RunMoonlit(arguments);
-  };
-  const Outcome shifted = run({"-c", "192", "--context-shift", "-t", "1"});
-  EXPECT_EQ(shifted.exit_code, 0) << shifted.err;
-  EXPECT_THAT(shifted.err, HasSubstr("decode 400 tokens"));
-  EXPECT_THAT(shifted.err, HasSubstr("4 context shifts"));
-  const Outcome other = run({"-c", "192", "--context-shift", "-t", "2", "--ub", "16", "--keep", "64"});
-  EXPECT_EQ(other.out, shifted.out);
-  const Outcome whole = run({"-c", "512"});
-  EXPECT_EQ(whole.out.substr(0, 100), shifted.out.substr(0, 100));
-  const Outcome narrow = run({"-c", "128", "--context-shift"});
-  EXPECT_EQ(narrow.exit_code, 2);
-  EXPECT_THAT(narrow.err, HasSubstr("expected at least 192"));
-  const Outcome broad = run({"-c", "192", "--context-shift", "--keep", "65"});
-  EXPECT_EQ(broad.exit_code, 2);
-  EXPECT_THAT(broad.err, HasSubstr("expected at least 256"));
-}
-
 TEST(Cli, UnknownCommandsAreNamedWithTheNearestOne) {
   const std::map<std::string, std::string> meant = {{"genrate", "generate"},
                                                     {"geenrate", "generate"},

@@ -83,11 +83,17 @@ Result<std::unique_ptr<Plan>> AttentionModel::MakePlan(ThreadPool* pool, const R
   options.max_rows = run.chunk;
   options.page_tokens = run.page_tokens;
   options.key_type = options.value_type = run.cache;
+  options.sparse = run.sparse;
+  options.sparse.most_pages = 64;
+  options.sparse.most_tokens = run.chunk;
   return Plan::Create(Build(), source_, options);
 }
 
 std::vector<float> AttentionModel::Outputs(const std::vector<AttentionAct>& acts, const Run& given) const {
   Run run = given;
+  // What is only there to be looked back at is read in fewer steps.
+  const size_t read_chunk = run.choose_from == SIZE_MAX ? run.chunk : std::max<size_t>(run.chunk, 128);
+  run.chunk = read_chunk;
   for (const AttentionAct& act : acts) run.chunk = std::max(run.chunk, act.prefix);
   auto pool = ThreadPool::Create({.threads = run.threads});
   auto plan = MakePlan(pool->get(), run);
@@ -100,7 +106,10 @@ std::vector<float> AttentionModel::Outputs(const std::vector<AttentionAct>& acts
   size_t read = 0;
   for (const AttentionAct& act : acts) {
     for (size_t done = 0, count; done < act.append; done += count) {
-      count = std::min(act.append - done, done < act.prefix ? std::max(act.prefix, given.chunk) : given.chunk);
+      count = std::min(act.append - done, done < act.prefix ? std::max(act.prefix, read_chunk) : read_chunk);
+      const bool chooses = read >= run.choose_from;
+      if (chooses) count = std::min(count, given.chunk);
+      if (!chooses) count = std::min(count, run.choose_from - read);
       std::vector<int32_t> tokens;
       for (size_t i = 0; i < count; ++i) tokens.push_back(Token(read++));
       EXPECT_TRUE(sequence.Reserve(sequence.length() + static_cast<int64_t>(count)).ok());
@@ -110,7 +119,8 @@ std::vector<float> AttentionModel::Outputs(const std::vector<AttentionAct>& acts
                           .positions = {},
                           .outputs = Outputs::kAll,
                           .runs = sequence.runs(),
-                          .prefix = done == 0 ? act.prefix : 0};
+                          .prefix = done == 0 ? act.prefix : 0,
+                          .choose_pages = chooses};
       Collector collector(kAttentionIds, 1);
       const Status ran = (*plan)->Run({&span, 1}, &collector);
       EXPECT_TRUE(ran.ok()) << ran.ToString();

@@ -48,6 +48,8 @@ class AttentionModel {
     size_t page_tokens = kAttentionTile;
     size_t chunk = 512;
     CacheType cache = CacheType::kF32;
+    SparseAttention sparse = {};
+    size_t choose_from = SIZE_MAX;  // tokens from this number on choose their pages
   };
   size_t width() const { return layers_[0].spec.heads * layers_[0].spec.value_dim; }
   // Token number i of every text.
@@ -62,12 +64,14 @@ class AttentionModel {
   const std::vector<AttentionLayer>& layers() const { return layers_; }
   Result<std::unique_ptr<Plan>> MakePlan(ThreadPool* pool, const Run& run) const;
 
- private:
-  std::vector<double> Row(const char* name, size_t layer, int32_t id) const;
-  Graph Build() const;
+  // Of a token at a place, as attention multiplies them.
   std::vector<double> Query(size_t layer, int32_t id, int64_t place) const;
   std::vector<double> Key(size_t layer, int32_t id, int64_t place) const;
   std::vector<double> Value(size_t layer, int32_t id) const;
+
+ private:
+  std::vector<double> Row(const char* name, size_t layer, int32_t id) const;
+  Graph Build() const;
   void NormHeads(const char* weight, size_t layer, std::vector<double>& x) const;
   std::vector<AttentionLayer> layers_;
   MemorySource source_;

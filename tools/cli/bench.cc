@@ -51,6 +51,7 @@ class Bench : public Command {
         ->delimiter(',')
         ->check(IsCacheType());
     app.add_option("--fa,--flash-attn", flash_, "Accepted for compatibility: attention is always fused (-fa)");
+    sparse_.DeclareSparse(app);
     app.add_option("-o,--output", format_, "md, json, jsonl (one object a line) or csv")
         ->capture_default_str()
         ->check(CLI::IsMember({"md", "json", "jsonl", "csv"}));
@@ -98,8 +99,9 @@ class Bench : public Command {
                                           "Measure fused attention instead of a model, beside the naive version that "
                                           "stores its table of scores");
     kernels->excludes(attention);
-    for (const char* name : {"--model", "--n-prompt", "--n-gen", "--pg", "--n-depth", "--repetitions", "--batch-size",
-                             "--ubatch-size", "--flash-attn", "--no-warmup"}) {
+    for (const char* name :
+         {"--model", "--n-prompt", "--n-gen", "--pg", "--n-depth", "--repetitions", "--batch-size", "--ubatch-size",
+          "--flash-attn", "--no-warmup", "--attention-window", "--attention-sinks", "--attention-pages"}) {
       kernels->excludes(app.get_option(name));
       attention->excludes(app.get_option(name));
     }
@@ -157,6 +159,9 @@ class Bench : public Command {
   int MeasureSetup(const Setup& setup, const std::vector<Test>& tests, InterruptGuard* guard,
                    BenchReport* report) const {
     ModelFlags flags = setup.flags;
+    flags.attention_window = sparse_.attention_window;
+    flags.attention_sinks = sparse_.attention_sinks;
+    flags.attention_pages = sparse_.attention_pages;
     flags.chunk_tokens = std::min(setup.batch, setup.ubatch);
     flags.share_prefixes = false;  // every repetition has the same prompt
     int code = kFailed;
@@ -236,7 +241,7 @@ class Bench : public Command {
       if (prompt.code != MOONLIT_OK) return prompt;
       for (size_t i = 0; i < test.n_gen; ++i) {
         keep = i + 1 == test.n_gen;
-        const auto error = eval({&ids[test.n_prompt + i], 1}, MOONLIT_OUTPUT_LAST);
+        const auto error = eval({&ids[test.n_prompt + i], 1}, MOONLIT_OUTPUT_GENERATED);
         if (error.code != MOONLIT_OK) return error;
       }
       if (repetition >= 0) row->samples_ns.push_back(1e9 * (NowSeconds() - begin));
@@ -252,6 +257,7 @@ class Bench : public Command {
   int repetitions_ = 5;
   std::vector<std::string> key_types_;
   std::vector<std::string> value_types_;
+  ModelFlags sparse_;  // its attention flags alone
   std::string flash_;
   std::string format_ = "md";
   bool no_warmup_ = false;

@@ -73,7 +73,27 @@ void ModelFlags::Declare(CLI::App& app, bool runs) {
       ->check(CLI::ExistingDirectory);
   app.add_option("--quantize", quantize,
                  "Quantize F32, F16 or BF16 weights while loading: Q8_0, Q4_K_M, ... (moonlit quantize lists them)");
+  DeclareSparse(app);
   app.add_flag("--exact", exact, "Float activations on dequantized weights: slow, the reference path");
+}
+
+void ModelFlags::DeclareSparse(CLI::App& app) {
+  CLI::Option* window = app.add_option("--attention-window", attention_window,
+                                       "Sparse attention: tokens see so many latest ones and the sinks; 0: all")
+                            ->capture_default_str()
+                            ->check(CLI::Range(0u, kMostContext));
+  app.add_option("--attention-sinks", attention_sinks,
+                 "First tokens that are seen beside the window, rounded up to 64, at most a page")
+      ->capture_default_str()
+      ->check(CLI::Range(0u, 65536u))
+      ->needs(window);
+  app.add_option(
+         "--attention-pages", attention_pages,
+         "Sparse attention: a generated token reads the first, the latest and the likeliest pages of the cache, "
+         "so many in all (at least 2); 0: all")
+      ->capture_default_str()
+      ->check(CLI::Range(0u, kMostContext))
+      ->excludes(window);
 }
 
 moonlit_model_options ModelFlags::ToOptions() const {
@@ -87,6 +107,9 @@ moonlit_model_options ModelFlags::ToOptions() const {
   options.exact = exact ? 1 : 0;
   options.quantize = quantize.empty() ? nullptr : quantize.c_str();
   options.pre_tokenizer = pre_tokenizer.empty() ? nullptr : pre_tokenizer.c_str();
+  options.attention_window = attention_window;
+  options.attention_sinks = attention_sinks;
+  options.attention_pages = attention_pages;
   options.packed_cache = packed_cache.empty() ? nullptr : packed_cache.c_str();
   options.vocab_only = vocab_only ? 1 : 0;
   options.share_prefixes = share_prefixes ? 1 : 0;

@@ -23,12 +23,15 @@ struct ModelFlags {
   std::string packed_cache;   // empty: none
   std::string quantize;       // empty: weights stay as they are
   std::string pre_tokenizer;  // empty: as the model's files say
+  uint32_t attention_window = 0, attention_sinks = 0, attention_pages = 0;
   bool vocab_only = false;
   bool share_prefixes = true;
   bool warn_of_context = true;  // when it is longer than the model was trained for
 
   // `runs`: the command evaluates tokens (threads, context, cache); otherwise only -m is declared.
   void Declare(CLI::App& app, bool runs);
+  // --attention-window, --attention-sinks, --attention-pages; Declare calls it where `runs`.
+  void DeclareSparse(CLI::App& app);
   moonlit_model_options ToOptions() const;
 };
 

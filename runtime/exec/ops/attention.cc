@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "runtime/exec/ops/attention_geometry.h"
-#include "runtime/exec/rope_angles.h"
+#include "runtime/exec/ops/page_choices.h"
+#include "runtime/exec/ops/query_turn.h"
 #include "runtime/exec/stage.h"
 
 namespace moonlit {
@@ -82,16 +83,16 @@ class AttentionStage : public AttentionBase {
       // The last chunks see most keys: they go first, so that the stage ends with short tasks.
       const size_t reversed = g.whole_tasks() - 1 - task;
       const AttentionChunk& chunk = g.chunks()[reversed / spec_.kv_heads];
-      const AttentionArgs args = Arguments(chunk, reversed % spec_.kv_heads, thread, rows);
+      AttentionArgs args = Arguments(chunk, reversed % spec_.kv_heads, thread, rows);
       if (SpanOf(chunk).runs.size() < 2) return b_.attention->attend(args);
-      return AttendPieces(chunk, args, rows);
+      return AttendPieces(chunk, thread, args, rows);
     }
     const AttentionChunk& chunk = g.ChunkOfTask(task);
     const size_t head = (task - chunk.first_task) / chunk.pieces;
     const size_t index = (task - chunk.first_task) % chunk.pieces;
-    const AttentionArgs args = Arguments(chunk, head, thread, rows);
+    AttentionArgs args = Arguments(chunk, head, thread, rows);
     const SlotPiece piece = g.Piece(SpanOf(chunk), chunk, index);
-    if (SpanOf(chunk).runs.size() >= 2) Narrow(chunk, piece, args, rows);
+    if (SpanOf(chunk).runs.size() >= 2) Narrow(chunk, piece, thread, args, rows);
     b_.attention->attend_segment(args, static_cast<size_t>(piece.first) / kAttentionSegment,
                                  Triples(chunk, head) + index * g.PieceFloats(chunk));
   }
@@ -121,12 +122,14 @@ class AttentionStage : public AttentionBase {
     }
     AttentionArgs args{};
     args.layout = place_.layout;
-    args.pages = SpanOf(chunk).pages[place_.group];
+    const bool chooses = place_.choices != nullptr && chunk.choice != Step::kNoChoice;
+    args.pages = chooses ? place_.choices->table(chunk.choice, head) : SpanOf(chunk).pages[place_.group];
     args.part_offset = PagePartOffset(*place_.layout, place_.layer_in_group, head);
     args.rows = chunk.rows;
     args.q = rows.q;
     args.first = rows.first;
     args.last = rows.last;
+    args.sink_slots = geometry().sinks();
     args.scale = spec_.scale;
     args.softcap = spec_.softcap;
     args.sinks = sinks_ == nullptr ? nullptr : rows.sinks;
@@ -137,46 +140,29 @@ class AttentionStage : public AttentionBase {
     return args;
   }
 
-  RunScratch Scratch(const AttentionArgs& args) const {
-    return RunScratch(*place_.layout,
-                      static_cast<uint8_t*>(args.scratch) + b_.attention->scratch_bytes(*place_.layout));
-  }
-
   // Lets the rows see this piece alone, with queries that stand as far from its keys as from slots.
-  void Narrow(const AttentionChunk& chunk, const SlotPiece& piece, const AttentionArgs& args, CallRows& rows) const {
-    const RunScratch scratch = Scratch(args);
-    const bool turned = piece.turn != 0 && place_.angles != nullptr;
-    if (turned) place_.angles->FillTurn(piece.turn, scratch.cosines, scratch.sines);
+  void Narrow(const AttentionChunk& chunk, const SlotPiece& piece, size_t thread, AttentionArgs& args,
+              CallRows& rows) const {
+    const QueryTurn turn(b_, spec_, place_, piece.turn, thread);
+    // The sinks lie in one page, and so in one run: the first.
+    args.sink_slots = piece.first < geometry().sinks() ? geometry().sinks() : 0;
     for (size_t r = 0; r < chunk.rows; ++r) {
       const SlotInterval visible = RowInterval(chunk, r);
       rows.first[r] = std::max(visible.first, piece.first);
       rows.last[r] = std::min(visible.last, piece.last);
-      rows.q[r] = rows.whole_q[r];
-      if (!turned) continue;
-      float* query = scratch.queries + r * spec_.key_dim;
-      b_.rope->rotate_heads({.kind = spec_.rope.pairs == RopePairs::kHalves ? RopeKind::kHalves : RopeKind::kPairs,
-                             .x = rows.whole_q[r],
-                             .x_stride = spec_.key_dim,
-                             .heads = 1,
-                             .head_dim = spec_.key_dim,
-                             .rotated = spec_.rope.dims,
-                             .cosines = scratch.cosines,
-                             .sines = scratch.sines,
-                             .out = query,
-                             .out_stride = spec_.key_dim});
-      rows.q[r] = query;
+      rows.q[r] = turn.Of(rows.whole_q[r], r);
     }
   }
 
   // What `attend` does, a piece at a time.
-  void AttendPieces(const AttentionChunk& chunk, const AttentionArgs& args, CallRows& rows) const {
-    const RunScratch scratch = Scratch(args);
+  void AttendPieces(const AttentionChunk& chunk, size_t thread, AttentionArgs& args, CallRows& rows) const {
+    const RunScratch scratch = ScratchOfRuns(b_, *place_.layout, thread);
     const size_t stride = geometry().triple_floats_per_row();
     float running[kAttentionMaxRows][2];
     for (size_t r = 0; r < chunk.rows; ++r) running[r][0] = -INFINITY, running[r][1] = 0;
     for (size_t index = 0; index < chunk.pieces; ++index) {
       const SlotPiece piece = AttentionGeometry::Piece(SpanOf(chunk), chunk, index);
-      Narrow(chunk, piece, args, rows);
+      Narrow(chunk, piece, thread, args, rows);
       b_.attention->attend_segment(args, static_cast<size_t>(piece.first) / kAttentionSegment, scratch.triples);
       for (size_t r = 0; r < chunk.rows; ++r) {
         b_.attention->fold(*place_.layout, scratch.triples + r * stride, running[r], rows.out[r]);

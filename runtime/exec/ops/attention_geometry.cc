@@ -17,14 +17,19 @@ constexpr size_t kFloatsPerLine = 16;
 }  // namespace
 
 AttentionGeometry::AttentionGeometry(const AttentionSpec& spec, const PageLayout& layout, bool tail, size_t max_rows,
-                                     size_t threads, size_t triple_floats)
+                                     size_t threads, size_t triple_floats, const SparseAttention& sparse)
     : spec_(spec),
       layout_(&layout),
       tail_(tail),
+      window_(static_cast<int64_t>(spec.window)),
       group_(spec.heads / spec.kv_heads),
       threads_(threads),
       triple_floats_(triple_floats),
       triple_floats_per_row_(AttentionTripleFloats(layout)) {
+  if (SeesWholeText(spec) && sparse.window != 0) {
+    window_ = static_cast<int64_t>(sparse.window);
+    sinks_ = static_cast<int64_t>(RoundUp(sparse.sinks, kAttentionTile));
+  }
   chunk_rows_ = group_ <= kAttentionMaxRows ? kAttentionMaxRows / group_ * group_ : kAttentionMaxRows;
   // A chunk ends at chunk_rows_ rows or at the end of a span, and a span has at least `group_` rows.
   chunks_.resize(max_rows * CeilDiv(group_, chunk_rows_) + max_rows);
@@ -36,13 +41,13 @@ bool AttentionGeometry::Serves(const AttentionSpec& spec, const PageLayout& layo
 }
 
 SlotInterval AttentionGeometry::Visible(const StepSpan& span, int64_t slot) const {
-  const auto window = static_cast<int64_t>(spec_.window), chunk = static_cast<int64_t>(spec_.chunk);
+  const auto chunk = static_cast<int64_t>(spec_.chunk);
   SlotInterval visible{0, slot + 1};
-  if (window != 0) visible.first = std::max<int64_t>(0, slot + 1 - window);
+  if (window_ != 0) visible.first = std::max<int64_t>(0, slot + 1 - window_);
   if (chunk != 0) visible.first = std::max(visible.first, slot / chunk * chunk);
   if (spec_.bidirectional) {
     const int64_t end = span.first_slot + static_cast<int64_t>(span.tokens.size());
-    visible.last = window == 0 ? end : std::min(end, slot + window);
+    visible.last = window_ == 0 ? end : std::min(end, slot + window_);
   } else if (slot < span.first_slot + static_cast<int64_t>(span.prefix)) {
     visible.first = std::min(visible.first, span.first_slot);
     visible.last = span.first_slot + static_cast<int64_t>(span.prefix);
@@ -63,24 +68,21 @@ RunScratch::RunScratch(const PageLayout& layout, void* memory)
       sines(cosines + RoundUp(layout.key_dim, kFloatsPerLine)) {}
 
 SlotPiece AttentionGeometry::Piece(const StepSpan& span, const AttentionChunk& chunk, size_t index) {
-  SlotPiece piece{chunk.first_segment * kSegment, 0, 0};
-  if (span.runs.size() < 2) {
-    piece.first += static_cast<int64_t>(index) * kSegment;
-    piece.last = piece.first + kSegment;
-    return piece;
-  }
+  SlotPiece piece{chunk.sink_segments != 0 ? 0 : chunk.first_segment * kSegment, 0, 0};
+  const int64_t sinks_end = chunk.sink_segments * kSegment;
   size_t run = 0;
-  for (;; piece.first = piece.last, --index) {
+  for (;; --index) {
     while (run + 1 < span.runs.size() && span.runs[run + 1].begin <= piece.first) ++run;
     piece.last = (piece.first / kSegment + 1) * kSegment;
     if (run + 1 < span.runs.size()) piece.last = std::min(piece.last, span.runs[run + 1].begin);
     if (index == 0) break;
+    piece.first = piece.last == sinks_end ? chunk.first_segment * kSegment : piece.last;
   }
-  piece.turn = span.runs[run].shift - span.runs.back().shift;
+  if (span.runs.size() >= 2) piece.turn = span.runs[run].shift - span.runs.back().shift;
   return piece;
 }
 
-void AttentionGeometry::AddChunk(const StepSpan& span, size_t index, size_t first_row, size_t rows) {
+void AttentionGeometry::AddChunk(const StepSpan& span, size_t index, size_t first_row, size_t rows, uint32_t choice) {
   const int64_t first_slot = span.first_slot + static_cast<int64_t>(first_row / group_);
   const int64_t last_row_slot = span.first_slot + static_cast<int64_t>((first_row + rows - 1) / group_);
   const int64_t last_slot = Visible(span, last_row_slot).last - 1;
@@ -90,26 +92,35 @@ void AttentionGeometry::AddChunk(const StepSpan& span, size_t index, size_t firs
   chunk.span = static_cast<uint32_t>(index);
   chunk.first_row = static_cast<uint32_t>(first_row);
   chunk.rows = static_cast<uint32_t>(rows);
+  chunk.choice = choice;
   chunk.first_segment = static_cast<uint32_t>(first_segment);
-  chunk.pieces = static_cast<uint32_t>(last_segment - first_segment + 1);
+  chunk.sink_segments =
+      static_cast<uint32_t>(std::min(first_segment, CeilDiv(static_cast<size_t>(sinks_), kAttentionSegment)));
+  chunk.pieces = static_cast<uint32_t>(chunk.sink_segments + last_segment - first_segment + 1);
   const auto from = static_cast<int64_t>(first_segment * kAttentionSegment);
   for (const SlotRun& run : span.runs) {
-    if (run.begin > from && run.begin <= last_slot && run.begin % kSegment != 0) ++chunk.pieces;
+    const bool visited = run.begin > from || (run.begin > 0 && run.begin < chunk.sink_segments * kSegment);
+    if (visited && run.begin <= last_slot && run.begin % kSegment != 0) ++chunk.pieces;
+  }
+}
+
+void AttentionGeometry::AddSpan(const Step& step, size_t s, const RowRange& range) {
+  const StepSpan& span = step.spans()[s];
+  const size_t first_row = step.span_row(s), end_row = first_row + span.tokens.size();
+  const size_t begin = std::clamp(range.first, first_row, end_row), end = std::clamp(range.end, begin, end_row);
+  const size_t rows = (end - first_row) * group_;
+  const uint32_t choice = step.first_choice(s);
+  const size_t most = choice == Step::kNoChoice ? chunk_rows_ : std::min(chunk_rows_, group_);
+  for (size_t row = (begin - first_row) * group_; row < rows; row += most) {
+    const auto token = static_cast<uint32_t>(row / group_);
+    AddChunk(span, s, row, std::min(most, rows - row), choice == Step::kNoChoice ? choice : choice + token);
   }
 }
 
 void AttentionGeometry::Begin(const Step& step) {
   chunk_count_ = split_tasks_ = 0;
   const RowRange range = step.range(tail_);
-  for (size_t s = 0; s < step.spans().size(); ++s) {
-    const StepSpan& span = step.spans()[s];
-    const size_t first_row = step.span_row(s), end_row = first_row + span.tokens.size();
-    const size_t begin = std::clamp(range.first, first_row, end_row), end = std::clamp(range.end, begin, end_row);
-    const size_t rows = (end - first_row) * group_;
-    for (size_t row = (begin - first_row) * group_; row < rows; row += chunk_rows_) {
-      AddChunk(span, s, row, std::min(chunk_rows_, rows - row));
-    }
-  }
+  for (size_t s = 0; s < step.spans().size(); ++s) AddSpan(step, s, range);
   size_t triples = 0, most_pieces = 0;
   for (size_t c = 0; c < chunk_count_; ++c) {
     AttentionChunk& chunk = chunks_[c];

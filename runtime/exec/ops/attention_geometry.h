@@ -47,15 +47,22 @@ struct AttentionChunk {
   uint32_t first_row;  // token * group + g, inside the span
   uint32_t rows;
   uint32_t first_segment;
-  uint32_t pieces;    // segments that any row visits, cut where runs meet
+  uint32_t sink_segments;  // segments before first_segment that are visited for their sinks, from slot 0 on
+  uint32_t pieces;         // segments that any row visits, cut where runs meet
+  uint32_t choice;    // the token's number among those that choose their pages, or Step::kNoChoice; then its only one
   size_t first_task;  // split: of KV head 0; the chunk has kv_heads * pieces tasks
   size_t triples;     // split: floats before the chunk's in the triple buffer
 };
 
+// Whether a layer's tokens see everything before them: such layers may be sparse.
+inline bool SeesWholeText(const AttentionSpec& spec) {
+  return spec.window == 0 && spec.chunk == 0 && !spec.bidirectional;
+}
+
 class AttentionGeometry {
  public:
   AttentionGeometry(const AttentionSpec& spec, const PageLayout& layout, bool tail, size_t max_rows, size_t threads,
-                    size_t triple_floats);
+                    size_t triple_floats, const SparseAttention& sparse = {});
 
   bool Serves(const AttentionSpec& spec, const PageLayout& layout, bool tail) const;
   // Fills the chunk table for the step.
@@ -71,6 +78,8 @@ class AttentionGeometry {
   const AttentionChunk& ChunkOfTask(size_t task) const;
   // What the span's token at `slot` sees. Neither end falls from one token to the next.
   SlotInterval Visible(const StepSpan& span, int64_t slot) const;
+  // Slots before these are seen by every token that comes after them, too.
+  int64_t sinks() const { return sinks_; }
   // Piece `index` of the chunk, which is of this span.
   static SlotPiece Piece(const StepSpan& span, const AttentionChunk& chunk, size_t index);
   // Floats of one piece's triples of a chunk.
@@ -78,10 +87,12 @@ class AttentionGeometry {
   size_t triple_floats_per_row() const { return triple_floats_per_row_; }
 
  private:
-  void AddChunk(const StepSpan& span, size_t index, size_t first_row, size_t rows);
+  void AddChunk(const StepSpan& span, size_t index, size_t first_row, size_t rows, uint32_t choice);
+  void AddSpan(const Step& step, size_t index, const RowRange& range);
   AttentionSpec spec_;
   const PageLayout* layout_;
   bool tail_;
+  int64_t window_, sinks_ = 0;  // 0: none
   size_t group_, chunk_rows_, threads_, triple_floats_, triple_floats_per_row_;
   std::vector<AttentionChunk> chunks_;
   size_t chunk_count_ = 0, split_tasks_ = 0;
