@@ -16,11 +16,16 @@ constexpr size_t kN = 2048, kK = 2048;
 // With one row weights come from memory as in a model: copies take turns until they are this large.
 constexpr size_t kColdBytes = size_t{96} << 20;
 
-// n rows in file format. 16 encoded rows take turns: encoding is slow, and its result does not matter here.
+// n rows in file format. 16 encoded rows take turns: encoding is slow, and its result does not matter here. Formats without an encoder
+// get bytes whose scales are small numbers.
 std::vector<uint8_t> FileRows(Format format, size_t n, size_t k) {
   const size_t row_bytes = RowBytes(format, k), distinct = std::min<size_t>(n, 16);
   const std::vector<float> values = BenchValues(distinct * k);
   std::vector<uint8_t> rows(n * row_bytes);
+  if (Traits(format).quantize == nullptr) {
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<uint8_t>(i % 61);
+    return rows;
+  }
   for (size_t i = 0; i < n; ++i) {
     uint8_t* row = rows.data() + i * row_bytes;
     if (i < distinct) {

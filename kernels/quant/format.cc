@@ -12,6 +12,10 @@ namespace moonlit {
   void Quantize(const float* values, const float* importance, uint8_t* bytes, size_t k); \
   void Codes(const uint8_t* block, BlockCodes* codes);                                   \
   }
+#define MOONLIT_DECODED_FORMAT(enumerator, name, stem, gguf_type, block_values, block_bytes) \
+  namespace stem {                                                                           \
+  void Dequantize(const uint8_t* bytes, float* values, size_t k);                            \
+  }
 #include "kernels/quant/formats.inc"
 #undef MOONLIT_FORMAT
 
@@ -26,6 +30,8 @@ constexpr FormatTraits kTraits[] = {
    stem::Dequantize,                                                                 \
    stem::Quantize,                                                                   \
    block_values > 1 ? stem::Codes : nullptr},
+#define MOONLIT_DECODED_FORMAT(enumerator, name, stem, gguf_type, block_values, block_bytes) \
+  {name, gguf_type, block_values, block_bytes, stem::Dequantize, nullptr, nullptr},
 #include "kernels/quant/formats.inc"
 #undef MOONLIT_FORMAT
 };

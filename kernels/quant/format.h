@@ -26,6 +26,14 @@ inline constexpr Format kAllFormats[] = {
 #undef MOONLIT_FORMAT
 };
 
+// Those that have an encoder and whole-number codes.
+inline constexpr Format kEncodedFormats[] = {
+#define MOONLIT_FORMAT(enumerator, name, stem, gguf_type, block_values, block_bytes) Format::enumerator,
+#define MOONLIT_DECODED_FORMAT(enumerator, name, stem, gguf_type, block_values, block_bytes)
+#include "kernels/quant/formats.inc"
+#undef MOONLIT_FORMAT
+};
+
 struct FormatTraits {
   const char* name;  // as in GGUF tools, for example "Q4_K"
   uint32_t gguf_type;
@@ -36,7 +44,8 @@ struct FormatTraits {
   // Encodes k finite values; null for formats that can only be read. `importance`: [k] weights of the squared error, or
   // null.
   void (*quantize)(const float* values, const float* importance, uint8_t* bytes, size_t k);
-  // One block as whole numbers with scales. Null for the formats without blocks (block_values is 1).
+  // One block as whole numbers with scales. Null for the formats without blocks (block_values is 1) and those that
+  // are only read.
   void (*codes)(const uint8_t* block, BlockCodes* codes);
 };
 

@@ -15,17 +15,12 @@ constexpr GgufTensorType kTensorTypes[] = {
 constexpr GgufTensorType kForeignTypes[] = {
     {4, "Q4_2", 16, 10, false, Format::kF32},        {5, "Q4_3", 16, 12, false, Format::kF32},
     {9, "Q8_1", 32, 36, false, Format::kF32},        {15, "Q8_K", 256, 292, false, Format::kF32},
-    {16, "IQ2_XXS", 256, 66, false, Format::kF32},   {17, "IQ2_XS", 256, 74, false, Format::kF32},
-    {18, "IQ3_XXS", 256, 98, false, Format::kF32},   {19, "IQ1_S", 256, 50, false, Format::kF32},
-    {21, "IQ3_S", 256, 110, false, Format::kF32},    {22, "IQ2_S", 256, 82, false, Format::kF32},
     {24, "I8", 1, 1, false, Format::kF32},           {25, "I16", 1, 2, false, Format::kF32},
     {26, "I32", 1, 4, false, Format::kF32},          {27, "I64", 1, 8, false, Format::kF32},
-    {28, "F64", 1, 8, false, Format::kF32},          {29, "IQ1_M", 256, 56, false, Format::kF32},
-    {31, "Q4_0_4_4", 32, 18, false, Format::kF32},   {32, "Q4_0_4_8", 32, 18, false, Format::kF32},
-    {33, "Q4_0_8_8", 32, 18, false, Format::kF32},   {34, "TQ1_0", 256, 54, false, Format::kF32},
-    {35, "TQ2_0", 256, 66, false, Format::kF32},     {36, "IQ4_NL_4_4", 32, 18, false, Format::kF32},
-    {37, "IQ4_NL_4_8", 32, 18, false, Format::kF32}, {38, "IQ4_NL_8_8", 32, 18, false, Format::kF32},
-    {40, "NVFP4", 64, 36, false, Format::kF32},
+    {28, "F64", 1, 8, false, Format::kF32},          {31, "Q4_0_4_4", 32, 18, false, Format::kF32},
+    {32, "Q4_0_4_8", 32, 18, false, Format::kF32},   {33, "Q4_0_8_8", 32, 18, false, Format::kF32},
+    {36, "IQ4_NL_4_4", 32, 18, false, Format::kF32}, {37, "IQ4_NL_4_8", 32, 18, false, Format::kF32},
+    {38, "IQ4_NL_8_8", 32, 18, false, Format::kF32}, {40, "NVFP4", 64, 36, false, Format::kF32},
 };
 
 }  // namespace

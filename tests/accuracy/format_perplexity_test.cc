@@ -62,7 +62,7 @@ TEST_P(FormatPerplexity, OfSmolLM2IsWithinThreeThousandthsOfFloatArithmetic) {
 
 std::vector<Format> BlockFormats() {
   std::vector<Format> formats;
-  for (Format format : kAllFormats) {
+  for (Format format : kEncodedFormats) {
     if (Traits(format).block_values > 1) formats.push_back(format);
   }
   return formats;

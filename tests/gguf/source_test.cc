@@ -56,12 +56,12 @@ TEST(GgufSourceTest, TensorsAndMetadataOfOneFile) {
 TEST(GgufSourceTest, TypesWithoutKernelsAreNamed) {
   GgufBytes b;
   b.Begin(1, 0);
-  b.Tensor("blk.0.ffn_up.weight", {256}, 16, 0);
-  b.Data(66);
+  b.Tensor("blk.0.ffn_up.weight", {64}, 40, 0);
+  b.Data(36);
   const Status status = GgufSource::OpenMemory(b.data(), b.size(), "q.gguf").status();
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_THAT(std::string(status.message()), HasSubstr("q.gguf: tensor \"blk.0.ffn_up.weight\""));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("IQ2_XXS"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("NVFP4"));
 }
 
 class SplitSet : public testing::Test {

@@ -27,14 +27,18 @@ bool IsSane(float value) {
 }
 
 bool HasSaneScales(Format format, const uint8_t* block, bool nonzero) {
-  if (IsPlain(format)) {
-    float value;
-    Traits(format).dequantize(block, &value, 1);
-    return IsSane(value);
+  bool any = false;
+  if (Traits(format).codes == nullptr) {
+    std::vector<float> values(Traits(format).block_values);
+    Traits(format).dequantize(block, values.data(), values.size());
+    for (float value : values) {
+      if (!IsSane(value)) return false;
+      any = any || fabsf(value) > 1e-4f;
+    }
+    return any || !nonzero || IsPlain(format);
   }
   BlockCodes codes;
   Traits(format).codes(block, &codes);
-  bool any = false;
   for (size_t g = 0; g < codes.values / codes.group; ++g) {
     if (!IsSane(codes.scale[g]) || !IsSane(codes.min[g])) return false;
     any = any || fabsf(codes.scale[g]) > 1e-4f;

@@ -28,17 +28,21 @@ struct GoldenCase {
 
 // With F32 weights the fixtures' own float32 noise is below 2e-5 (their README); quantized ones carry larger weights.
 constexpr GoldenCase kCases[] = {
-    {"llama", false, 1e-4},       {"mistral", false, 1e-4},    {"qwen2", false, 1e-4},    {"qwen3", false, 1e-4},
-    {"llama3-rope", false, 1e-4}, {"mixtral", false, 1e-4},    {"qwen2moe", false, 1e-4}, {"qwen3moe", false, 1e-4},
-    {"olmoe", false, 1e-4},       {"granitemoe", false, 1e-4}, {"smollm3", false, 1e-4},  {"arcee", false, 1e-4},
-    {"ernie45", false, 1e-4},     {"seed-oss", false, 1e-4},   {"granite", false, 1e-4},  {"olmo", false, 1e-4},
-    {"olmo2", false, 1e-4},       {"olmo3", false, 1e-4},      {"stablelm", false, 1e-4}, {"phi3", false, 1e-4},
-    {"phi3-long", false, 1e-4},   {"phi2", false, 1e-4},       {"gpt2", false, 1e-4},     {"gptneox", false, 1e-4},
-    {"starcoder", false, 1e-4},   {"starcoder2", false, 1e-4}, {"nemotron", false, 1e-4}, {"command-r", false, 1e-4},
-    {"cohere2", false, 1e-4},     {"glm4", false, 1e-4},       {"exaone4", false, 1e-4},  {"bitnet", false, 1e-4},
-    {"bitnet-b158", false, 1e-4}, {"falcon", false, 1e-4},     {"gemma", false, 1e-4},    {"gemma2", false, 1e-4},
-    {"gemma3", false, 1e-4},      {"gemma4", false, 1e-3},     {"bloom", false, 1e-4},    {"mpt", false, 1e-4},
-    {"llama-legacy", true, 2e-4}, {"llama-kquant", true, 2e-4}};
+    {"llama", false, 1e-4},       {"mistral", false, 1e-4},     {"qwen2", false, 1e-4},
+    {"qwen3", false, 1e-4},       {"llama3-rope", false, 1e-4}, {"mixtral", false, 1e-4},
+    {"qwen2moe", false, 1e-4},    {"qwen3moe", false, 1e-4},    {"olmoe", false, 1e-4},
+    {"granitemoe", false, 1e-4},  {"smollm3", false, 1e-4},     {"arcee", false, 1e-4},
+    {"ernie45", false, 1e-4},     {"seed-oss", false, 1e-4},    {"granite", false, 1e-4},
+    {"olmo", false, 1e-4},        {"olmo2", false, 1e-4},       {"olmo3", false, 1e-4},
+    {"stablelm", false, 1e-4},    {"phi3", false, 1e-4},        {"phi3-long", false, 1e-4},
+    {"phi2", false, 1e-4},        {"gpt2", false, 1e-4},        {"gptneox", false, 1e-4},
+    {"starcoder", false, 1e-4},   {"starcoder2", false, 1e-4},  {"nemotron", false, 1e-4},
+    {"command-r", false, 1e-4},   {"cohere2", false, 1e-4},     {"glm4", false, 1e-4},
+    {"exaone4", false, 1e-4},     {"bitnet", false, 1e-4},      {"bitnet-b158", false, 1e-4},
+    {"falcon", false, 1e-4},      {"gemma", false, 1e-4},       {"gemma2", false, 1e-4},
+    {"gemma3", false, 1e-4},      {"gemma4", false, 1e-3},      {"bloom", false, 1e-4},
+    {"mpt", false, 1e-4},         {"llama-legacy", true, 2e-4}, {"llama-kquant", true, 2e-4},
+    {"llama-iquant", true, 2e-4}, {"llama-lowbit", true, 2e-4}, {"bitnet-tq2", true, 2e-4}};
 
 Json ReadGolden(const std::string& name) {
   std::ifstream file(FixturePath(name, "golden.json"));

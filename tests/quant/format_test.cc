@@ -20,9 +20,11 @@ TEST(Format, BitsAWeight) {
   const struct {
     const char* name;
     double bits;
-  } rows[] = {{"F32", 32},      {"F16", 16},     {"BF16", 16},     {"Q4_0", 4.5},    {"Q4_1", 5},   {"Q5_0", 5.5},
-              {"Q5_1", 6},      {"Q8_0", 8.5},   {"Q2_K", 2.625},  {"Q3_K", 3.4375}, {"Q4_K", 4.5}, {"Q5_K", 5.5},
-              {"Q6_K", 6.5625}, {"IQ4_NL", 4.5}, {"IQ4_XS", 4.25}, {"MXFP4", 4.25}};
+  } rows[] = {{"F32", 32},       {"F16", 16},         {"BF16", 16},      {"Q4_0", 4.5},       {"Q4_1", 5},
+              {"Q5_0", 5.5},     {"Q5_1", 6},         {"Q8_0", 8.5},     {"Q2_K", 2.625},     {"Q3_K", 3.4375},
+              {"Q4_K", 4.5},     {"Q5_K", 5.5},       {"Q6_K", 6.5625},  {"IQ4_NL", 4.5},     {"IQ4_XS", 4.25},
+              {"MXFP4", 4.25},   {"IQ1_S", 1.5625},   {"IQ1_M", 1.75},   {"IQ2_XXS", 2.0625}, {"IQ2_XS", 2.3125},
+              {"IQ2_S", 2.5625}, {"IQ3_XXS", 3.0625}, {"IQ3_S", 3.4375}, {"TQ1_0", 1.6875},   {"TQ2_0", 2.0625}};
   std::set<std::string> named;
   for (const auto& row : rows) {
     Format format;
@@ -67,6 +69,18 @@ std::vector<uint8_t> BlockWithScales(Format format, uint16_t scale) {
       break;
     case Format::kQ3_K:
       put(108);
+      break;
+    case Format::kTQ1_0:
+      put(52);
+      break;
+    case Format::kTQ2_0:
+      put(64);
+      break;
+    case Format::kIQ1_M:  // four bits in each of four words
+      for (size_t w = 0; w < 4; ++w) {
+        uint8_t& high = block[49 + 2 * w];
+        high = static_cast<uint8_t>((high & 15) | (scale >> (4 * w) & 15) << 4);
+      }
       break;
     case Format::kQ6_K:
       put(208);

@@ -50,7 +50,7 @@ Result<Matrix> ReadMatrix(const WeightSource& source, const std::string& name) {
   Matrix m;
   m.rows = info->shape.rows();
   m.columns = info->shape.columns();
-  m.quantized = Traits(info->format).block_values > 1;
+  m.quantized = Traits(info->format).codes != nullptr;
   m.half = info->format == Format::kF16 || info->format == Format::kBF16;
   std::vector<uint8_t> bytes(info->bytes);
   MOONLIT_RETURN_IF_ERROR(source.Read(*info, 0, bytes.data(), bytes.size()));
