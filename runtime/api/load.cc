@@ -13,6 +13,7 @@
 #include "runtime/api/tokenizer_metadata.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/log.h"
+#include "runtime/base/memory.h"
 #include "runtime/convert/hugging_face.h"
 #include "runtime/convert/quantize.h"
 #include "runtime/exec/plan.h"
@@ -145,6 +146,7 @@ Result<LoadedModel> OpenModel(const std::string& path, const LoadOptions& option
   }
   LoadedModel model;
   MOONLIT_ASSIGN_OR_RETURN(model.tokenizer, MakeTokenizer(*opened.metadata, source->description(), options));
+  ReturnFreedMemory();
   model.facts = CollectFacts(loaded->config, *source);
   MOONLIT_ASSIGN_OR_RETURN(model.facts.identity, Identify(loaded->config, opened));
   if (static_cast<size_t>(model.tokenizer->vocab_size()) > model.facts.n_vocab) {

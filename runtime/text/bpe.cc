@@ -177,9 +177,9 @@ class BytePairTokenizer final : public Tokenizer {
 
   bool Consider(const std::vector<Symbol>& symbols, int32_t left, int32_t right, std::vector<Candidate>* heap) const {
     if (left < 0 || right < 0) return false;
-    const MergeTable::Merge* merge = merges_.FindMerge(symbols[left].index, symbols[right].index);
-    if (merge == nullptr) return false;
-    heap->push_back({merge->rank, left, right, symbols[left].index, symbols[right].index, merge->result});
+    const int32_t rank = merges_.FindMerge(symbols[left].index, symbols[right].index);
+    if (rank < 0) return false;
+    heap->push_back({rank, left, right, symbols[left].index, symbols[right].index, merges_.ResultOf(rank)});
     return true;
   }
 

@@ -3,35 +3,30 @@
 
 namespace moonlit {
 
-int32_t MergeTable::Intern(std::string_view text, const Vocabulary& vocabulary) {
-  const auto found = indices_.find(text);
-  if (found != indices_.end()) return found->second;
-  const auto index = static_cast<int32_t>(tokens_.size());
-  const int32_t id = vocabulary.Find(text);
-  const std::string_view kept = id != kNoToken ? std::string_view(vocabulary.Text(id)) : texts_.emplace_back(text);
-  indices_.emplace(kept, index);
-  tokens_.push_back(vocabulary.FindPlain(text));
-  return index;
+int32_t MergeTable::Intern(std::string_view text) {
+  const int32_t index = Find(text);
+  return index >= 0 ? index : vocabulary_->size() + others_.Add(text);
 }
 
 size_t MergeTable::SlotOf(int32_t left, int32_t right) const {
   uint64_t hash = (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) | static_cast<uint32_t>(right);
   hash = (hash ^ (hash >> 32)) * 0x9E3779B97F4A7C15ull;  // Fibonacci hashing: the high bits are well mixed
   size_t slot = static_cast<size_t>(hash >> 32) & (slots_.size() - 1);
-  while (slots_[slot].left >= 0 && (slots_[slot].left != left || slots_[slot].right != right))
-    slot = (slot + 1) & (slots_.size() - 1);
+  for (; slots_[slot] >= 0; slot = (slot + 1) & (slots_.size() - 1)) {
+    const Merge& merge = merges_[static_cast<size_t>(slots_[slot])];
+    if (merge.left == left && merge.right == right) break;
+  }
   return slot;
 }
 
 Result<MergeTable> MergeTable::Create(const Vocabulary& vocabulary, const std::vector<std::string>& merges) {
   constexpr size_t kMaxMerges = size_t{1} << 28;
   if (merges.size() > kMaxMerges) return Errorf(Code::kCorrupt, "tokenizer.ggml.merges has %zu entries", merges.size());
-  MergeTable table;
-  table.indices_.reserve(static_cast<size_t>(vocabulary.size()) + merges.size() / 8);
-  for (int32_t id = 0; id < vocabulary.size(); ++id) table.Intern(vocabulary.Text(id), vocabulary);
+  MergeTable table(vocabulary);
   size_t capacity = 16;
   while (capacity < merges.size() * 2) capacity *= 2;
-  table.slots_.resize(capacity);
+  table.slots_.assign(capacity, -1);
+  table.merges_.reserve(merges.size());
   std::string joined;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const std::string_view merge = merges[rank];
@@ -40,25 +35,26 @@ Result<MergeTable> MergeTable::Create(const Vocabulary& vocabulary, const std::v
       return Errorf(Code::kCorrupt, "tokenizer.ggml.merges: entry %zu is not two strings with a space between them",
                     rank);
     }
-    const int32_t left = table.Intern(merge.substr(0, space), vocabulary);
-    const int32_t right = table.Intern(merge.substr(space + 1), vocabulary);
+    const int32_t left = table.Intern(merge.substr(0, space));
+    const int32_t right = table.Intern(merge.substr(space + 1));
     joined.assign(merge.substr(0, space)).append(merge.substr(space + 1));
-    const int32_t result = table.Intern(joined, vocabulary);
-    Slot& slot = table.slots_[table.SlotOf(left, right)];
-    if (slot.left < 0) slot = {left, right, {static_cast<int32_t>(rank), result}};  // of equal merges the first counts
+    const int32_t result = table.Intern(joined);
+    int32_t& slot = table.slots_[table.SlotOf(left, right)];
+    table.merges_.push_back({left, right, result});
+    if (slot < 0) slot = static_cast<int32_t>(rank);  // of equal merges the first counts
   }
   return table;
 }
 
 int32_t MergeTable::Find(std::string_view text) const {
-  const auto found = indices_.find(text);
-  return found == indices_.end() ? -1 : found->second;
+  const int32_t id = vocabulary_->Find(text);
+  if (id >= 0) return id;
+  const int32_t other = others_.Find(text);
+  return other < 0 ? -1 : vocabulary_->size() + other;
 }
 
-const MergeTable::Merge* MergeTable::FindMerge(int32_t left, int32_t right) const {
-  if (left < 0 || right < 0) return nullptr;
-  const Slot& slot = slots_[SlotOf(left, right)];
-  return slot.left < 0 ? nullptr : &slot.merge;
+int32_t MergeTable::FindMerge(int32_t left, int32_t right) const {
+  return left < 0 || right < 0 ? -1 : slots_[SlotOf(left, right)];
 }
 
 }  // namespace moonlit

@@ -82,7 +82,7 @@ std::vector<bool> SpecialSplitter::FindPresent(std::string_view text, bool parse
 
 void SpecialSplitter::CutOut(std::string_view text, int32_t id, const std::vector<ParsedRange>& ranges,
                              std::vector<TextPart>* parts) const {
-  const std::string& token = vocabulary_.Text(id);
+  const std::string_view token = vocabulary_.Text(id);
   const WordSearch search(token);
   const bool anywhere = !vocabulary_.IsControl(id) && !vocabulary_.IsUnknown(id);
   const ParsedRange whole{.begin = 0, .end = text.size()};

@@ -77,9 +77,8 @@ std::string LowerAscii(std::string_view text) {
   return lower;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<const Vocabulary>> Vocabulary::Create(TokenizerData* data, const SpecialTokens& defaults) {
+// Lists of one length, scores that can be compared, ids that exist. Forgets a padding token that does not.
+Status Check(TokenizerData* data) {
   const size_t count = data->tokens.size();
   if (count == 0)
     return Errorf(Code::kCorrupt, "tokenizer.ggml.tokens is empty or missing; the file carries no vocabulary");
@@ -112,10 +111,18 @@ Result<std::unique_ptr<const Vocabulary>> Vocabulary::Create(TokenizerData* data
                   ": expected a token of the vocabulary, 0 to %zu, or 4294967295 for none",
                   id.key, value, count - 1);
   }
+  return Status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const Vocabulary>> Vocabulary::Create(TokenizerData* data, const SpecialTokens& defaults) {
+  MOONLIT_RETURN_IF_ERROR(Check(data));
   auto vocabulary = std::unique_ptr<Vocabulary>(new Vocabulary());
-  vocabulary->texts_ = std::move(data->tokens);
+  vocabulary->Index(data->tokens);
+  data->tokens = {};
   vocabulary->scores_ = std::move(data->scores);
-  vocabulary->flags_.assign(count, kNormal);
+  vocabulary->flags_.assign(static_cast<size_t>(vocabulary->size()), kNormal);
   for (size_t i = 0; i < data->token_types.size(); ++i) {
     switch (static_cast<TokenType>(data->token_types[i])) {
       case TokenType::kNormal:
@@ -140,19 +147,19 @@ Result<std::unique_ptr<const Vocabulary>> Vocabulary::Create(TokenizerData* data
         break;
     }
   }
-  vocabulary->Index();
   vocabulary->SetSpecialIds(*data, defaults);
   vocabulary->MarkByText();
   vocabulary->SetStrips(*data);
   return std::unique_ptr<const Vocabulary>(std::move(vocabulary));
 }
 
-void Vocabulary::Index() {
-  ids_.reserve(texts_.size());
-  for (int32_t id = 0; id < size(); ++id) {
-    if (texts_[id].empty()) texts_[id] = "[EMPTY_" + std::to_string(id) + "]";
+void Vocabulary::Index(const std::vector<std::string>& texts) {
+  size_t bytes = 0;
+  for (const std::string& text : texts) bytes += text.size();
+  texts_.Reserve(texts.size(), bytes);
+  for (const std::string& text : texts) {  // of equal texts the first keeps its id; the others can only be decoded
+    const int32_t id = texts_.Add(text.empty() ? "[EMPTY_" + std::to_string(size()) + "]" : text);
     max_token_bytes_ = std::max(max_token_bytes_, texts_[id].size());
-    ids_.emplace(texts_[id], id);  // of equal texts the first keeps its id; the others can only be decoded
   }
   for (int byte = 0; byte < 256; ++byte) {
     char name[8];
@@ -166,17 +173,16 @@ void Vocabulary::Index() {
 
 int32_t Vocabulary::Find(std::string_view text) const {
   if (text.size() > max_token_bytes_) return kNoToken;
-  const auto found = ids_.find(text);
-  return found == ids_.end() ? kNoToken : found->second;
+  return texts_.Find(text);
 }
 
 int32_t Vocabulary::FindPlain(std::string_view text) const {
   const int32_t id = Find(text);
-  return id != kNoToken && (flags_[id] & kReserved) ? kNoToken : id;
+  return id != kNoToken && !IsPlain(id) ? kNoToken : id;
 }
 
 bool Vocabulary::ByteValue(int32_t id, unsigned char* value) const {
-  const std::string& text = texts_[id];
+  const std::string_view text = texts_[id];
   if (text.size() != 6 || text.compare(0, 3, "<0x") != 0 || text[5] != '>') return false;
   const int high = HexDigit(text[3]);
   const int low = HexDigit(text[4]);

@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/text/text_table.h"
 #include "runtime/text/tokenizer.h"
 #include "runtime/text/tokenizer_data.h"
 
@@ -23,9 +23,9 @@ class Vocabulary {
   // token that does not exist, or when lists differ in length.
   static Result<std::unique_ptr<const Vocabulary>> Create(TokenizerData* data, const SpecialTokens& defaults);
 
-  int32_t size() const { return static_cast<int32_t>(texts_.size()); }
+  int32_t size() const { return texts_.size(); }
   bool Contains(int32_t id) const { return id >= 0 && id < size(); }
-  const std::string& Text(int32_t id) const { return texts_[id]; }
+  std::string_view Text(int32_t id) const { return texts_[id]; }
   float Score(int32_t id) const { return scores_.empty() ? 0.0f : scores_[id]; }
   bool has_scores() const { return !scores_.empty(); }
 
@@ -37,6 +37,7 @@ class Vocabulary {
   // The token of one byte: "<0xHH>", else the byte as a token of its own, else kNoToken.
   int32_t FindByte(unsigned char byte) const { return byte_tokens_[byte]; }
 
+  bool IsPlain(int32_t id) const { return !(flags_[id] & kReserved); }  // FindPlain may return it
   bool IsNormal(int32_t id) const { return flags_[id] & kNormal; }
   bool IsControl(int32_t id) const { return flags_[id] & kControl; }
   bool IsUnknown(int32_t id) const { return flags_[id] & kUnknown; }
@@ -65,7 +66,7 @@ class Vocabulary {
     kEndOfGeneration = 256,
     kReserved = 512,  // control, unknown or byte in the file's own list
   };
-  void Index();
+  void Index(const std::vector<std::string>& texts);
   void SetSpecialIds(const TokenizerData& data, const SpecialTokens& defaults);
   void MarkByText();
   void SetStrips(const TokenizerData& data);
@@ -73,10 +74,9 @@ class Vocabulary {
     if (Contains(id)) flags_[id] |= flag;
   }
 
-  std::vector<std::string> texts_;
+  TextTable texts_;
   std::vector<float> scores_;
   std::vector<uint16_t> flags_;
-  std::unordered_map<std::string_view, int32_t> ids_;  // views into texts_
   int32_t byte_tokens_[256];
   SpecialTokens special_;
   size_t max_token_bytes_ = 0;

@@ -122,10 +122,10 @@ class WordPieceTokenizer final : public Tokenizer {
 
   // Only pieces of whole characters: a word is never cut inside one.
   void AddPiece(int32_t id) {
-    const std::string& text = vocabulary().Text(id);
+    const std::string_view text = vocabulary().Text(id);
     if (vocabulary().FindPlain(text) != id) return;
     for (size_t at = 0; at < text.size();) {
-      const size_t length = Utf8CharLength(std::string_view(text).substr(at));
+      const size_t length = Utf8CharLength(text.substr(at));
       if (length == 0) return;
       at += length;
     }

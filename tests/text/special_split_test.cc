@@ -46,7 +46,7 @@ std::vector<Part> PlainSplit(const Vocabulary& vocabulary, std::string_view text
                    [&](int32_t a, int32_t b) { return vocabulary.Text(a).size() > vocabulary.Text(b).size(); });
   for (const int32_t id : ids) {
     if (!vocabulary.IsControl(id) && !vocabulary.IsUserDefined(id)) continue;
-    const std::string& token = vocabulary.Text(id);
+    const std::string_view token = vocabulary.Text(id);
     std::vector<Part> cut;
     for (const auto& [kind, begin, end] : parts) {
       size_t rest = begin;
