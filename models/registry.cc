@@ -11,6 +11,7 @@ namespace moonlit {
 // clang-format off
 #define MOONLIT_ARCHITECTURES(entry) \
   entry(kArcee) \
+  entry(kBert) \
   entry(kBitNet) entry(kBitNetB158) \
   entry(kBloom) \
   entry(kCommandR) entry(kCohere2) \

@@ -51,6 +51,7 @@ AttentionSpec DecoderBuilder::Spec(size_t layer) const {
   spec.window = local ? config_.window : 0;
   spec.rope = local ? config_.local_rope : config_.rope;
   spec.norm_eps = config_.norm_eps;
+  spec.bidirectional = config_.bidirectional;
   return spec;
 }
 
@@ -171,7 +172,10 @@ ValueId DecoderBuilder::Embedding() {
   ValueId x = graph_.Embed(bind_.Matrix("token_embd.weight", config_.vocab, config_.width));
   if (config_.embedding_scale != 1) x = graph_.Scale(x, config_.embedding_scale);
   if (style_.positions) {
-    x = graph_.AddPositions(x, bind_.Table("position_embd.weight", config_.n_ctx_train, config_.width));
+    const WeightId table = bind_.Table("position_embd.weight", config_.n_ctx_train, config_.width);
+    const WeightId type =
+        style_.token_types ? bind_.Row("token_types.weight", config_.token_types, config_.width, 0) : kNoWeight;
+    x = graph_.AddPositions(x, table, type);
   }
   return style_.embedding_norm == nullptr ? x : Norm(x, style_.embedding_norm, config_.width);
 }

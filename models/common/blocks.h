@@ -46,8 +46,9 @@ struct DecoderStyle {
   BlockNorms feed_forward = {.before = "ffn_norm"};  // parallel, without `before`: of what attention's norm gives
   const char* embedding_norm = nullptr;
   const char* final_norm = "output_norm";
-  bool parallel = false;   // the feed-forward network reads what attention reads: x + attention(x) + network(x)
-  bool positions = false;  // learned ones, position_embd, are added to the embedding
+  bool parallel = false;     // the feed-forward network reads what attention reads: x + attention(x) + network(x)
+  bool token_types = false;  // of the config's, the first one's vector is added to the embedding
+  bool positions = false;    // learned ones, position_embd, are added to the embedding
   QueryKeyNorms norms = QueryKeyNorms::kNone;
   bool value_norms = false;  // an RMS norm without weight of every head of the values
   bool fused_qkv = false;    // queries, keys and values come from one tensor attn_qkv

@@ -45,6 +45,9 @@ struct ModelConfig {
   float alibi_max_bias = 0;                        // 0: off
   float clamp_qkv = 0;                             // queries, keys and values are clamped to it; 0: off
   bool parallel_residual = false;
+  bool bidirectional = false;  // an encoder: tokens see each other whatever their order
+  size_t token_types = 0;      // BERT's kinds of text, of which we have the first
+  Pooling pooling = Pooling::kUnknown;
   size_t layer_input_width = 0;  // of what Gemma 4's layers get beside the residual stream
   // Factors of the embedding, of what each block adds to the residual stream, and divisor of the logits; of q . k.
   float embedding_scale = 1, residual_scale = 1, logit_divisor = 1, attention_scale = 0;

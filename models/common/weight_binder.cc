@@ -5,22 +5,29 @@ namespace moonlit {
 
 std::string LayerTensor(size_t layer, const char* stem) { return "blk." + std::to_string(layer) + "." + stem; }
 
+void WeightBinder::AddFault(const std::string& name, const Shape& shape, const std::string& found) {
+  if (!faulty_.insert(name).second || faulty_.size() > kListedFaults) return;
+  faults_ += (faults_.empty() ? "tensor " : "; ") + name + " " + shape.ToString() + ", the file has " + found;
+}
+
+Status WeightBinder::status() const {
+  if (faulty_.empty()) return Status();
+  const std::string more =
+      faulty_.size() > kListedFaults ? "; and " + std::to_string(faulty_.size() - kListedFaults) + " more" : "";
+  return Errorf(Code::kCorrupt, "%s: architecture %s needs %s%s%s", source_.description().c_str(),
+                architecture_.c_str(), faults_.c_str(), more.c_str(), missing_ ? "; the file looks complete" : "");
+}
+
 bool WeightBinder::Check(const std::string& name, const Shape& shape, bool optional) {
   const TensorInfo* tensor = source_.Find(name);
   if (tensor == nullptr) {
-    if (!optional && status_.ok()) {
-      status_ =
-          Errorf(Code::kCorrupt, "%s: architecture %s needs tensor %s %s, the file has none; the file looks complete",
-                 source_.description().c_str(), architecture_.c_str(), name.c_str(), shape.ToString().c_str());
-    }
+    if (optional) return false;
+    missing_ = true;
+    AddFault(name, shape, "none");
     return false;
   }
   used_.insert(name);
-  if (!tensor->shape.Matches(shape) && status_.ok()) {
-    status_ =
-        Errorf(Code::kCorrupt, "%s: architecture %s needs tensor %s %s, the file has %s", source_.description().c_str(),
-               architecture_.c_str(), name.c_str(), shape.ToString().c_str(), tensor->shape.ToString().c_str());
-  }
+  if (!tensor->shape.Matches(shape)) AddFault(name, shape, tensor->shape.ToString());
   return true;
 }
 
@@ -42,6 +49,11 @@ WeightId WeightBinder::OptionalVectorPart(const std::string& name, size_t size, 
 WeightId WeightBinder::Table(const std::string& name, size_t rows, size_t columns) {
   Check(name, {rows, columns}, false);
   return graph_->Table(name, {rows, columns});
+}
+
+WeightId WeightBinder::Row(const std::string& name, size_t rows, size_t columns, size_t row) {
+  Check(name, {rows, columns}, false);
+  return graph_->Row(name, {rows, columns}, row);
 }
 
 std::vector<std::string> WeightBinder::Unused() const {

@@ -35,6 +35,8 @@ class WeightBinder {
   WeightId OptionalVectorPart(const std::string& name, size_t size, size_t first, size_t count);
   // Several rows that are kept as floats, for what is no factor of a product.
   WeightId Table(const std::string& name, size_t rows, size_t columns);
+  // One row of a table as a vector.
+  WeightId Row(const std::string& name, size_t rows, size_t columns, size_t row);
   bool Has(const std::string& name) const { return source_.Find(name) != nullptr; }
   WeightId Vector(const std::string& name, size_t size) { return Bind(name, {size}, false); }
   // One matrix an expert: [experts, outputs, inputs].
@@ -46,8 +48,10 @@ class WeightBinder {
   }
   WeightId OptionalVector(const std::string& name, size_t size) { return Bind(name, {size}, true); }
 
-  // Outermost dimensions of 1 may be missing in the file. The first missing or reshaped tensor: kCorrupt with architecture, tensor, expected and found.
-  const Status& status() const { return status_; }
+  // Outermost dimensions of 1 may be missing in the file. Missing and reshaped tensors: kCorrupt with architecture and, of the first
+  // kListedFaults, tensor, expected and found.
+  Status status() const;
+  static constexpr size_t kListedFaults = 8;
   // Tensors of the file that nobody asked for, in file order.
   std::vector<std::string> Unused() const;
 
@@ -58,8 +62,10 @@ class WeightBinder {
   const WeightSource& source_;
   std::string architecture_;
   Graph* graph_;
-  std::set<std::string> used_;
-  Status status_;
+  void AddFault(const std::string& name, const Shape& shape, const std::string& found);
+  std::set<std::string> used_, faulty_;
+  std::string faults_;    // of the first ones, in the order of the graph
+  bool missing_ = false;  // any of them is in the file not at all
 };
 
 }  // namespace moonlit

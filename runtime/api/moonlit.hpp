@@ -180,6 +180,17 @@ class Model {
     }
     return text;
   }
+  Expected<std::vector<float>> Embed(std::span<const int32_t> ids, const moonlit_embed_options& options) const {
+    std::vector<float> vector(info().n_embd);
+    size_t width = 0;
+    moonlit_error error = {};
+    if (moonlit_embed(handle_.get(), ids.data(), ids.size(), &options, vector.data(), vector.size(), &width, &error) !=
+        MOONLIT_OK) {
+      return MakeError(error);
+    }
+    vector.resize(width);
+    return vector;
+  }
   bool IsEnd(int32_t id) const { return moonlit_token_is_end(handle_.get(), id) != 0; }
 
  private:

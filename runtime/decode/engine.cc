@@ -54,6 +54,7 @@ std::string ThreadReason(const EngineOptions& asked) {
 class ChunkConsumer final : public LogitsConsumer {
  public:
   ChunkConsumer(LogitsConsumer* target, size_t offset) : target_(target), offset_(offset) {}
+  bool takes_hidden() const override { return target_->takes_hidden(); }
   void Consume(size_t span, size_t first_token, size_t rows, const float* logits, size_t stride) override {
     target_->Consume(span, offset_ + first_token, rows, logits, stride);
   }

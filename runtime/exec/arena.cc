@@ -224,9 +224,22 @@ class ArenaLayout {
   }
 
   void PlaceHeadAndScratch(size_t attention_bytes) {
+    if (fused_.stages.back().kind == StageKind::kHead) PlaceHead();
+    const uint32_t last = static_cast<uint32_t>(fused_.stages.size()) - 1;
+    const Lifetime always{0, last};
+    Need(kTripleFloats * sizeof(float), always, [this](uint8_t* p) { b_.triples = reinterpret_cast<float*>(p); });
+    size_t widest = 0;
+    for (const Value& value : b_.graph->values()) widest = std::max(widest, value.width);
+    const size_t floats = std::max(2 * kGateScratchFloats, Stride(widest));
+    // A page between threads' scratch keeps prefetchers off each other's lines.
+    const size_t per_thread = RoundUp(std::max(attention_bytes, floats * sizeof(float)), size_t{4096}) + 4096;
+    Need(per_thread * b_.threads, always, [this, per_thread](uint8_t* p) { b_.scratch = {p, per_thread}; });
+  }
+
+  void PlaceHead() {
     // The head is the last stage and runs once for each block of wanted rows: what it writes must not meet the rows it reads.
     const uint32_t last = static_cast<uint32_t>(fused_.stages.size()) - 1;
-    const Lifetime at_head{last, last}, always{0, last};
+    const Lifetime at_head{last, last};
     ProductInput& head = b_.head_input;
     const size_t stride = Stride(head.width);
     Need(kHeadRows * stride * sizeof(float), at_head, [&head, stride](uint8_t* p) {
@@ -237,13 +250,6 @@ class ArenaLayout {
     Need(kHeadRows * logits_stride * sizeof(float), at_head, [this, logits_stride](uint8_t* p) {
       b_.logits = {reinterpret_cast<float*>(p), logits_stride};
     });
-    Need(kTripleFloats * sizeof(float), always, [this](uint8_t* p) { b_.triples = reinterpret_cast<float*>(p); });
-    size_t widest = 0;
-    for (const Value& value : b_.graph->values()) widest = std::max(widest, value.width);
-    const size_t floats = std::max(2 * kGateScratchFloats, Stride(widest));
-    // A page between threads' scratch keeps prefetchers off each other's lines.
-    const size_t per_thread = RoundUp(std::max(attention_bytes, floats * sizeof(float)), size_t{4096}) + 4096;
-    Need(per_thread * b_.threads, always, [this, per_thread](uint8_t* p) { b_.scratch = {p, per_thread}; });
   }
 
   const FusedGraph& fused_;

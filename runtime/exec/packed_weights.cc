@@ -93,7 +93,7 @@ Result<WeightStore::Part> WeightStore::FindPart(const WeightSpec& spec, const We
   }
   const size_t block = Traits(tensor->format).block_values;
   const bool is_part = !(spec.shape == spec.tensor_shape);
-  const size_t row_values = is_part && spec.shape.rank() < 2 ? 1 : tensor->shape.columns();
+  const size_t row_values = is_part && spec.tensor_shape.rank() < 2 ? 1 : tensor->shape.columns();
   if (!tensor->shape.Matches(spec.tensor_shape) || row_values % block != 0) {
     return Errorf(Code::kCorrupt, "%s: tensor %s: expected %s in whole blocks of %s, the file has %s",
                   source.description().c_str(), spec.tensor.c_str(), spec.tensor_shape.ToString().c_str(),

@@ -22,6 +22,14 @@ class PlanImpl : public Plan {
   static Result<std::unique_ptr<Plan>> Make(const Graph& graph, const WeightSource& source, const PlanOptions& options);
 
   size_t vocab_size() const override { return vocab_; }
+  size_t output_width() const override {
+    return gives_hidden() ? graph_.values()[last_stage().input].width : head_width_;
+  }
+  bool gives_hidden() const override { return last_stage().kind == StageKind::kHidden; }
+  Pooling pooling() const override {
+    const auto* hidden = std::get_if<HiddenAttributes>(&graph_.nodes().back().attributes);
+    return hidden != nullptr ? hidden->pooling : Pooling::kUnknown;
+  }
   const PlanOptions& options() const override { return options_; }
   const std::vector<PageLayout>& cache_groups() const override { return groups_; }
   size_t state_bytes() const override { return state_floats_ * sizeof(float); }
@@ -34,6 +42,8 @@ class PlanImpl : public Plan {
 
  private:
   explicit PlanImpl(const PlanOptions& options) : options_(options) {}
+  const FusedStage& last_stage() const { return fused_.stages.back(); }
+  size_t ReadSizes();
   void ChooseKernels();
   Status MakeCacheGroups();
   void AddCacheGroup(const AttentionSpec& spec);
@@ -48,12 +58,14 @@ class PlanImpl : public Plan {
   AttentionGeometry* GeometryFor(const FusedStage& stage, const PageLayout& layout);
   void AppendStage(ExecStage& stage);
   void AppendHead();
+  Status CheckConsumer(const LogitsConsumer* consumer) const;
   void Consume(LogitsConsumer& consumer) const;
+  void ConsumeHidden(LogitsConsumer& consumer) const;
 
   PlanOptions options_;
   Graph graph_;
   FusedGraph fused_;
-  size_t vocab_ = 0;
+  size_t vocab_ = 0, head_width_ = 0;
   size_t state_floats_ = 0;
   bool whole_sequences_ = false, learned_positions_ = false;
   std::unique_ptr<WeightStore> weights_;
@@ -113,14 +125,7 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
                                options.packed_cache};
   MOONLIT_ASSIGN_OR_RETURN(plan->weights_, WeightStore::Plan(plan->graph_, source, packing));
   MOONLIT_RETURN_IF_ERROR(plan->MakeCacheGroups());
-  plan->vocab_ = plan->weights_->matrix(plan->fused_.stages.back().parts[0].weight).n;
-  size_t positions = kAnyPosition;
-  for (const FusedStage& stage : plan->fused_.stages) {
-    if (stage.kind == StageKind::kEmbed)
-      plan->vocab_ = std::min(plan->vocab_, plan->weights_->matrix(stage.parts[0].weight).n);
-    if (stage.kind == StageKind::kAddPositions)
-      positions = std::min(positions, plan->graph_.weights()[stage.parts[0].weight].shape[0]);
-  }
+  const size_t positions = plan->ReadSizes();
   size_t scratch = plan->PlaceStates();
   const bool has_state = plan->state_floats_ != 0;
   plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size(), positions, has_state);
@@ -142,6 +147,20 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   }
   plan->MakeStages();
   return std::unique_ptr<Plan>(std::move(plan));
+}
+
+// Sets the vocabulary; returns how many positions the model has learned.
+size_t PlanImpl::ReadSizes() {
+  size_t positions = kAnyPosition;
+  vocab_ = SIZE_MAX;
+  for (const FusedStage& stage : fused_.stages) {
+    if (stage.kind == StageKind::kHead) head_width_ = weights_->matrix(stage.parts[0].weight).n;
+    if (stage.kind == StageKind::kEmbed) vocab_ = std::min(vocab_, weights_->matrix(stage.parts[0].weight).n);
+    if (stage.kind == StageKind::kAddPositions)
+      positions = std::min(positions, graph_.weights()[stage.parts[0].weight].shape[0]);
+  }
+  if (!gives_hidden()) vocab_ = std::min(vocab_, head_width_);
+  return positions;
 }
 
 void PlanImpl::ChooseKernels() {
@@ -333,6 +352,8 @@ void PlanImpl::MakeStages() {
       case StageKind::kSigmoid:
         Add(MakeGatesStage(bindings_, stage));
         break;
+      case StageKind::kHidden:
+        break;  // the rows are where the layers left them
       case StageKind::kHead:
         head_input_ = MakeHeadInputStage(bindings_, stage);
         head_product_ = MakeHeadProductStage(bindings_, stage);
@@ -346,6 +367,7 @@ std::string PlanImpl::Describe() const {
   std::string text = "packed weights " + std::to_string(weights_->packed_bytes()) + " bytes, arena " +
                      std::to_string(arena_.size()) + " bytes\n";
   for (const auto& stage : stages_) text += stage->Describe() + "\n";
+  if (gives_hidden()) return text + "hidden\n";
   return text + head_input_->Describe() + "\n" + head_product_->Describe() + "\n";
 }
 
@@ -359,6 +381,7 @@ void PlanImpl::AppendStage(ExecStage& stage) {
 }
 
 void PlanImpl::AppendHead() {
+  if (gives_hidden()) return;
   step_->head_rows = std::min(kHeadRows, step_->wanted().size() - step_->head_first);
   if (step_->head_rows == 0) return;
   bindings_.head_input.Arrange(step_->head_rows);
@@ -377,17 +400,33 @@ void PlanImpl::Consume(LogitsConsumer& consumer) const {
   }
 }
 
+// Where the last layer left them.
+void PlanImpl::ConsumeHidden(LogitsConsumer& consumer) const {
+  const FloatRows& rows = bindings_.values[last_stage().input];
+  for (const WantedRow& wanted : step_->wanted())
+    consumer.Consume(wanted.span, wanted.token, 1, rows.row(wanted.row), rows.stride);
+}
+
+Status PlanImpl::CheckConsumer(const LogitsConsumer* consumer) const {
+  if (consumer == nullptr) return Errorf(Code::kInvalidArgument, "outputs are wanted, but there is no consumer");
+  if (consumer->takes_hidden() == gives_hidden()) return Status();
+  if (gives_hidden()) {
+    return Errorf(Code::kUnsupported,
+                  "the model gives embeddings of texts, no probabilities of tokens; ask for an embedding");
+  }
+  return Errorf(Code::kUnsupported, "the model gives probabilities of tokens, no embeddings of texts");
+}
+
 Status PlanImpl::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) {
   MOONLIT_RETURN_IF_ERROR(step_->Begin(spans));
-  const size_t wanted = step_->wanted().size();
-  if (wanted != 0 && consumer == nullptr)
-    return Errorf(Code::kInvalidArgument, "logits are wanted, but there is no consumer");
+  if (!step_->wanted().empty()) MOONLIT_RETURN_IF_ERROR(CheckConsumer(consumer));
   for (const auto& geometry : geometries_) geometry->Begin(*step_);
   for (ProductInput& input : bindings_.inputs) input.Arrange(step_->rows());
   list_.clear();
   for (const auto& stage : stages_) AppendStage(*stage);
   AppendHead();  // the first block of wanted rows goes with the body: decode is one walk of the pool
   MOONLIT_RETURN_IF_ERROR(options_.pool->Run(list_, abort));
+  if (gives_hidden() && !step_->wanted().empty()) ConsumeHidden(*consumer);
   while (step_->head_rows != 0) {
     Consume(*consumer);
     step_->head_first += step_->head_rows;

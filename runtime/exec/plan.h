@@ -23,6 +23,7 @@
 #include "kernels/cpu/variant.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/float_provider.h"
+#include "runtime/graph/pooling.h"
 #include "runtime/threads/pool.h"
 #include "runtime/weights/weight_source.h"
 
@@ -85,11 +86,14 @@ struct StepSpan {
   bool choose_pages = false;
 };
 
-// Receives logits, at most 32 rows at a time, in the order of spans and tokens, from the thread that called Run.
+// Receives logits, at most 32 rows at a time, in the order of spans and tokens, from the thread that called Run; or, of a model that
+// gives none (Plan::gives_hidden), the hidden states behind its last layer.
 class LogitsConsumer {
  public:
   virtual ~LogitsConsumer() = default;
-  // logits: [rows, vocab_size], row stride `stride` floats, valid during the call. Row r is token first_token + r of span `span`.
+  // Which of both it can take; Run refuses a consumer of the other kind.
+  virtual bool takes_hidden() const { return false; }
+  // logits: [rows, Plan::output_width], row stride `stride` floats, valid during the call. Row r is token first_token + r of span `span`.
   virtual void Consume(size_t span, size_t first_token, size_t rows, const float* logits, size_t stride) = 0;
 };
 
@@ -107,6 +111,10 @@ class Plan {
   virtual ~Plan() = default;
 
   virtual size_t vocab_size() const = 0;
+  // Floats of a row of outputs: the vocabulary, or the width of the hidden states.
+  virtual size_t output_width() const { return vocab_size(); }
+  virtual bool gives_hidden() const { return false; }
+  virtual Pooling pooling() const { return Pooling::kUnknown; }  // of its hidden states, as the model is made for it
   virtual const PlanOptions& options() const = 0;
   // One page layout a cache group; a sequence has pages for each.
   virtual const std::vector<PageLayout>& cache_groups() const = 0;

@@ -11,7 +11,7 @@ constexpr const char* kStageNames[] = {
     "embed",          "add_positions", "activate",     "norm",     "products",  "gated_products", "gate",
     "activation",     "add",           "scale",        "clamp",    "columns",   "sigmoid_gate",   "route",
     "gather_experts", "gated_experts", "down_experts", "qkv_post", "attention", "short_conv",     "linear_attention",
-    "gated_delta",    "decay",         "sigmoid",      "head"};
+    "gated_delta",    "decay",         "sigmoid",      "hidden",   "head"};
 
 class Fuser {
  public:
@@ -119,6 +119,9 @@ class Fuser {
         break;
       case Op::kSigmoid:
         Emit(StageKind::kSigmoid, n);
+        break;
+      case Op::kHidden:
+        Emit(StageKind::kHidden, n).output = kNoValue;
         break;
       case Op::kLogits:
         EmitHead(n);

@@ -51,6 +51,7 @@ enum class StageKind : uint8_t {
   kGatedDelta,       // the same with decays (input_d) and betas (input_e)
   kDecay,            // input -> output. parts[0] is rate and bias
   kSigmoid,          // input -> output
+  kHidden,           // wanted rows of input, as they are
   kHead,             // wanted rows of input: norm, product with parts[0] -> logits
 };
 const char* StageKindName(StageKind kind);

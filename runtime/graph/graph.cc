@@ -67,6 +67,17 @@ WeightId Graph::Rows(const std::string& tensor, Shape whole, size_t first, size_
   return Declare({tensor + range, part, part.rank() < 2, tensor, whole, first});
 }
 
+WeightId Graph::Row(const std::string& tensor, Shape whole, size_t row) {
+  const bool inside = whole.rank() == 2 && row < whole[0];
+  if (!inside && status_.ok()) {
+    status_ =
+        Errorf(Code::kInternal, "weight %s: row %zu of %s is wanted", tensor.c_str(), row, whole.ToString().c_str());
+  }
+  Shape part;
+  part.Append(whole[whole.rank() - 1]);
+  return Declare({tensor + "[" + std::to_string(row) + "]", part, true, tensor, whole, row});
+}
+
 WeightId Graph::Declare(WeightSpec spec) {
   for (size_t i = 0; i < weights_.size(); ++i) {
     if (weights_[i].name != spec.name) continue;
@@ -90,8 +101,8 @@ ValueId Graph::Append(Op op, std::vector<ValueId> inputs, std::vector<WeightId> 
     if (node.inputs.size() != traits.inputs || node.weights.size() < traits.fewest_weights ||
         node.weights.size() > traits.most_weights || !IdsExist(*this, node)) {
       status_ = Errorf(Code::kInternal, "%s: the model file passes values or weights that do not exist", where.c_str());
-    } else if (!nodes_.empty() && nodes_.back().op == Op::kLogits) {
-      status_ = Errorf(Code::kInternal, "%s: comes after the logits", where.c_str());
+    } else if (Ends()) {
+      status_ = Errorf(Code::kInternal, "%s: comes after the outputs", where.c_str());
     } else if (Result<size_t> result = traits.rule(*this, node); result.ok()) {
       width = result.value();
     } else {
@@ -177,15 +188,15 @@ ValueId Graph::Decay(ValueId alpha, WeightId rate, WeightId bias) {
 
 ValueId Graph::Sigmoid(ValueId x) { return Append(Op::kSigmoid, {x}, {}, SigmoidAttributes{}); }
 
+void Graph::Hidden(ValueId x, Pooling pooling) { Append(Op::kHidden, {x}, {}, HiddenAttributes{pooling}); }
+
 void Graph::Logits(ValueId x, WeightId head, WeightId bias, float softcap) {
   Append(Op::kLogits, {x}, WithOptional({head}, {bias}), LogitsAttributes{softcap});
 }
 
 Status Graph::Finish() const {
   MOONLIT_RETURN_IF_ERROR(status_);
-  if (nodes_.empty() || nodes_.back().op != Op::kLogits) {
-    return Errorf(Code::kInternal, "the graph does not end in logits");
-  }
+  if (!Ends()) return Errorf(Code::kInternal, "the graph does not end in logits or hidden states");
   return Status();
 }
 

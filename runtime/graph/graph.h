@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/graph/pooling.h"
 #include "runtime/graph/recurrent.h"
 #include "runtime/tensor/shape.h"
 
@@ -184,14 +185,18 @@ struct ShortConvAttributes {
 };
 struct DecayAttributes {};
 struct SigmoidAttributes {};
+struct HiddenAttributes {
+  Pooling pooling;
+};
 struct LogitsAttributes {
   float softcap;
 };
 
-using Attributes = std::variant<EmbedAttributes, AddPositionsAttributes, NormSpec, LinearAttributes, AttentionSpec,
-                                AddAttributes, GateAttributes, ActivationAttributes, ScaleAttributes, ClampAttributes,
-                                ColumnsAttributes, SigmoidGateAttributes, ExpertsSpec, RecurrentSpec,
-                                ShortConvAttributes, DecayAttributes, SigmoidAttributes, LogitsAttributes>;
+using Attributes =
+    std::variant<EmbedAttributes, AddPositionsAttributes, NormSpec, LinearAttributes, AttentionSpec, AddAttributes,
+                 GateAttributes, ActivationAttributes, ScaleAttributes, ClampAttributes, ColumnsAttributes,
+                 SigmoidGateAttributes, ExpertsSpec, RecurrentSpec, ShortConvAttributes, DecayAttributes,
+                 SigmoidAttributes, HiddenAttributes, LogitsAttributes>;
 
 struct Value {
   size_t width;       // [tokens, width]
@@ -203,7 +208,8 @@ struct WeightSpec {
   Shape shape;
   bool is_table;  // held as plain floats: vectors, and what Graph::Table declares
   std::string tensor;
-  Shape tensor_shape;    // equal to shape but for its outermost dimension
+  Shape
+      tensor_shape;  // equal to shape but for its outermost dimension, which one row of a table (Graph::Row) does not have
   size_t first_row = 0;  // along that
 };
 
@@ -229,6 +235,8 @@ class Graph {
   // The outermost entries [first, first + count) of a tensor of shape `whole`: rows of a matrix that a file keeps together with
   // others (Q, K and V), or a part of their bias. Parts may overlap, and the whole may be a weight too.
   WeightId Rows(const std::string& tensor, Shape whole, size_t first, size_t count);
+  // One row of a tensor [rows, columns] as a vector.
+  WeightId Row(const std::string& tensor, Shape whole, size_t row);
   // Layer number of the nodes that follow, for messages and dumps; -1 for none.
   void SetLayer(int layer) { layer_ = layer; }
 
@@ -268,6 +276,8 @@ class Graph {
   ValueId GatedDelta(ValueId q, ValueId k, ValueId v, ValueId decay, ValueId beta, const RecurrentSpec& spec);
   ValueId Decay(ValueId alpha, WeightId rate, WeightId bias);  // rate * log(1 + exp(alpha + bias)), weights [width]
   ValueId Sigmoid(ValueId x);
+  // x is the output, of a model that makes embeddings of texts. Ends the graph.
+  void Hidden(ValueId x, Pooling pooling);
   // head: [vocab, d], bias: [vocab]. softcap: logits become softcap * tanh(logits / softcap); 0: off. Ends the graph.
   void Logits(ValueId x, WeightId head, WeightId bias = kNoWeight, float softcap = 0);
 
@@ -281,6 +291,7 @@ class Graph {
   std::string Dump() const;
 
  private:
+  bool Ends() const { return !nodes_.empty() && (nodes_.back().op == Op::kLogits || nodes_.back().op == Op::kHidden); }
   WeightId Declare(WeightSpec spec);
   ValueId Append(Op op, std::vector<ValueId> inputs, std::vector<WeightId> weights, Attributes attributes);
   std::vector<Value> values_;

@@ -298,6 +298,7 @@ Result<size_t> DecayShape(const Graph& graph, const Node& node) {
 
 Result<size_t> SigmoidShape(const Graph& graph, const Node& node) { return Width(graph, node, 0); }
 
+Result<size_t> HiddenShape(const Graph& graph, const Node& node) { return Width(graph, node, 0); }
 Result<size_t> LogitsShape(const Graph& graph, const Node& node) { return LinearShape(graph, node); }
 
 }  // namespace moonlit

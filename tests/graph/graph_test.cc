@@ -42,6 +42,26 @@ Graph OneLayer() {
   return g;
 }
 
+TEST(GraphTest, MayEndInHiddenStates) {
+  Graph g;
+  const WeightId table = g.Weight("embd", {10, 8});
+  const WeightId type = g.Row("types", {2, 8}, 1);
+  const ValueId x = g.AddPositions(g.Embed(table), g.Table("positions", {16, 8}), type);
+  EXPECT_EQ(g.Finish().code(), Code::kInternal) << "nothing is given out yet";
+  g.Hidden(x, Pooling::kMean);
+  ASSERT_TRUE(g.Finish().ok()) << g.Finish().ToString();
+  EXPECT_EQ(Fuse(g).Dump(g), "embed [embd -> %0]\nadd_positions %0 [positions + types[1]] -> %1\nhidden %1\n");
+  EXPECT_EQ(g.weights()[type].first_row, 1u);
+  g.Logits(x, table);
+  EXPECT_THAT(std::string(g.Finish().message()), HasSubstr("comes after the outputs"));
+}
+
+TEST(GraphTest, RowsOfTablesExist) {
+  Graph g;
+  g.Row("types", {2, 8}, 2);
+  EXPECT_EQ(g.Finish().code(), Code::kInternal);
+}
+
 TEST(GraphTest, DumpsOneNodeALine) {
   const Graph g = OneLayer();
   ASSERT_TRUE(g.Finish().ok()) << g.Finish().ToString();
@@ -363,7 +383,7 @@ TEST(GraphTest, MustEndInLogits) {
   g.Logits(x, g.Weight("embd", {10, 8}));
   EXPECT_TRUE(g.Finish().ok());
   g.Add(x, x);
-  EXPECT_THAT(std::string(g.Finish().message()), HasSubstr("comes after the logits"));
+  EXPECT_THAT(std::string(g.Finish().message()), HasSubstr("comes after the outputs"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "models/common/weight_binder.h"
 #include "runtime/gguf/gguf_writer.h"
 #include "tests/models/loaded_model.h"
 
@@ -415,6 +416,68 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, RegistryTest,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// A file of another kind under a known name: what is missing is listed, up to a number.
+TEST(MissingTensors, AreListedTogether) {
+  auto bert = GgufSource::Open(FixturePath("bert", "model.gguf")),
+       llama = GgufSource::Open(FixturePath("llama", "model.gguf"));
+  ASSERT_TRUE(bert.ok() && llama.ok());
+  MetadataOverlay metadata((*llama)->metadata());
+  metadata.hidden = "tokenizer.ggml.tokens";
+  metadata.ints["llama.vocab_size"] = {352};
+  const Status status = LoadGraph(metadata, **bert).status();
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  const std::string message(status.message());
+  EXPECT_THAT(message, HasSubstr("architecture llama needs tensor blk.0.attn_norm.weight [72], the file has none; "
+                                 "blk.0.attn_q.weight [96, 72], the file has [72, 72]; "));
+  size_t listed = 0;
+  for (size_t at = 0; (at = message.find(", the file has", at)) != std::string::npos; ++at) ++listed;
+  EXPECT_EQ(listed, WeightBinder::kListedFaults);
+  EXPECT_THAT(message, HasSubstr("; and 13 more; the file looks complete"));
+}
+
+class BertTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto source = GgufSource::Open(FixturePath("bert", "model.gguf"));
+    ASSERT_TRUE(source.ok()) << source.status().ToString();
+    source_ = std::move(source).value();
+  }
+  std::unique_ptr<GgufSource> source_;
+};
+
+TEST_F(BertTest, MissingTensorsAreNamed) {
+  ASSERT_TRUE(LoadGraph(source_->metadata(), *source_)->unused_tensors.empty());
+  for (const TensorInfo* tensor : source_->All()) {
+    SourceOverlay source(*source_);
+    source.hidden = tensor->name;
+    const auto loaded = LoadGraph(source_->metadata(), source);
+    if (tensor->name.ends_with(".bias")) {
+      EXPECT_TRUE(loaded.ok()) << tensor->name;
+    } else {
+      EXPECT_THAT(std::string(loaded.status().message()), HasSubstr(tensor->name));
+    }
+  }
+}
+
+TEST_F(BertTest, KeysSayWhatTokensSeeAndHowTheyArePooled) {
+  const auto load = [&](const char* key, int64_t value) {
+    MetadataOverlay metadata(source_->metadata());
+    metadata.ints[key] = {value};
+    return LoadGraph(metadata, *source_);
+  };
+  EXPECT_EQ(LoadGraph(source_->metadata(), *source_)->config.pooling, Pooling::kMean);
+  EXPECT_TRUE(LoadGraph(source_->metadata(), *source_)->config.bidirectional);
+  EXPECT_FALSE(load("bert.attention.causal", 1)->config.bidirectional);
+  EXPECT_EQ(load("bert.pooling_type", 0)->config.pooling, Pooling::kUnknown);
+  EXPECT_EQ(load("bert.pooling_type", 2)->config.pooling, Pooling::kFirst);
+  EXPECT_EQ(load("bert.pooling_type", 3)->config.pooling, Pooling::kLast);
+  EXPECT_EQ(load("bert.pooling_type", 4).status().code(), Code::kUnsupported);
+  EXPECT_EQ(load("bert.pooling_type", 5).status().code(), Code::kCorrupt);
+  EXPECT_THAT(std::string(load("tokenizer.ggml.token_type_count", 3).status().message()),
+              HasSubstr("token_types.weight"));
+  EXPECT_EQ(load("tokenizer.ggml.token_type_count", int64_t{1} << 40).status().code(), Code::kCorrupt);
+}
 
 }  // namespace
 }  // namespace moonlit::test

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/decode/embed.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/api/handles.h"
+
+using moonlit::Code;
+using moonlit::Errorf;
+using moonlit::Status;
+using moonlit::api::Guard;
+
+extern "C" {
+
+void moonlit_embed_options_init(moonlit_embed_options* options, size_t size) {
+  moonlit_embed_options defaults = {};
+  defaults.size = size;
+  std::memcpy(options, &defaults, std::min(size, sizeof defaults));
+}
+
+moonlit_code moonlit_embed(const moonlit_model* model, const int32_t* ids, size_t count,
+                           const moonlit_embed_options* given, float* vector, size_t capacity, size_t* width,
+                           moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    moonlit_embed_options from;
+    moonlit_embed_options_init(&from, sizeof from);
+    if (given != nullptr) std::memcpy(&from, given, std::min(given->size, sizeof from));
+    constexpr moonlit::Pooling kPoolings[] = {moonlit::Pooling::kUnknown, moonlit::Pooling::kMean,
+                                              moonlit::Pooling::kFirst, moonlit::Pooling::kLast};
+    if (from.pooling < MOONLIT_POOLING_DEFAULT || from.pooling > MOONLIT_POOLING_LAST) {
+      return Errorf(Code::kInvalidArgument, "pooling is %d: expected one of moonlit_pooling", from.pooling);
+    }
+    if (!model->engine) return Errorf(Code::kInvalidArgument, "the model was loaded with vocab_only");
+    const moonlit::EmbedOptions options{.pooling = kPoolings[from.pooling], .normalise = from.raw == 0};
+    MOONLIT_ASSIGN_OR_RETURN(const std::vector<float> found, moonlit::Embed(*model->engine, {ids, count}, options));
+    std::copy_n(found.begin(), std::min(found.size(), capacity), vector);
+    *width = found.size();
+    return Status();
+  });
+}
+
+}  // extern "C"
