@@ -17,6 +17,9 @@ enum FamilyFlags : unsigned {
   kNormalisedExperts = 2,  // the experts' weights are divided by their sum
   kNormsLessOne = 4,       // norms are multiplied by 1 + weight
   kTanhGelu = 8,           // instead of SiLU
+  kLayerNorms = 16,        // instead of RMS norms
+  kPartialRotary = 32,     // the keys say how much of a head turns
+  kOwnActivation = 64,     // the keys check which it is
 };
 
 // % stands for the number of a layer, * for that of an expert.
@@ -42,6 +45,9 @@ constexpr NameRule kUsualRules[] = {
     {"model.layers.%.self_attn.q_norm.weight", "blk.%.attn_q_norm.weight"},
     {"model.layers.%.self_attn.k_norm.weight", "blk.%.attn_k_norm.weight"},
     {"model.layers.%.post_attention_layernorm.weight", "blk.%.ffn_norm.weight"},
+    {"model.norm.bias", "output_norm.bias"},
+    {"model.layers.%.input_layernorm.bias", "blk.%.attn_norm.bias"},
+    {"model.layers.%.post_attention_layernorm.bias", "blk.%.ffn_norm.bias"},
     {"model.layers.%.mlp.gate_proj.weight", "blk.%.ffn_gate.weight"},
     {"model.layers.%.mlp.up_proj.weight", "blk.%.ffn_up.weight"},
     {"model.layers.%.mlp.down_proj.weight", "blk.%.ffn_down.weight"},
@@ -78,6 +84,32 @@ constexpr NameRule kFourNormRules[] = {
     {"model.layers.%.pre_feedforward_layernorm.weight", "blk.%.ffn_norm.weight"},
     {"model.layers.%.post_feedforward_layernorm.weight", "blk.%.post_ffw_norm.weight"},
 };
+constexpr NameRule kFusedRules[] = {
+    {"model.layers.%.self_attn.qkv_proj.weight", "blk.%.attn_qkv.weight"},
+    {"model.layers.%.mlp.gate_up_proj.weight", "blk.%.ffn_up.weight"},
+};
+constexpr NameRule kGlm4Rules[] = {
+    {"model.layers.%.post_self_attn_layernorm.weight", "blk.%.post_attention_norm.weight"},
+    {"model.layers.%.post_mlp_layernorm.weight", "blk.%.post_ffw_norm.weight"},
+    {"model.layers.%.mlp.gate_up_proj.weight", "blk.%.ffn_up.weight"},
+};
+constexpr NameRule kStarCoder2Rules[] = {
+    {"model.layers.%.mlp.c_fc.weight", "blk.%.ffn_up.weight"},
+    {"model.layers.%.mlp.c_fc.bias", "blk.%.ffn_up.bias"},
+    {"model.layers.%.mlp.c_proj.weight", "blk.%.ffn_down.weight"},
+    {"model.layers.%.mlp.c_proj.bias", "blk.%.ffn_down.bias"},
+};
+constexpr NameRule kPhiRules[] = {
+    {"model.final_layernorm.weight", "output_norm.weight"},
+    {"model.final_layernorm.bias", "output_norm.bias"},
+    {"lm_head.bias", "output.bias"},
+    {"model.layers.%.self_attn.dense.weight", "blk.%.attn_output.weight"},
+    {"model.layers.%.self_attn.dense.bias", "blk.%.attn_output.bias"},
+    {"model.layers.%.mlp.fc1.weight", "blk.%.ffn_up.weight"},
+    {"model.layers.%.mlp.fc1.bias", "blk.%.ffn_up.bias"},
+    {"model.layers.%.mlp.fc2.weight", "blk.%.ffn_down.weight"},
+    {"model.layers.%.mlp.fc2.bias", "blk.%.ffn_down.bias"},
+};
 // Tables that can be computed, which old checkpoints carry along.
 constexpr const char* kIgnored[] = {".rotary_emb.inv_freq", ".attn.bias", ".masked_bias", ".rotary_emb.cos_cached",
                                     ".rotary_emb.sin_cached"};
@@ -112,6 +144,74 @@ void GemmaKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap
     if (config.Has(cap)) metadata.Set(prefix + cap, config.Number(cap));
   }
   config.Expect("query_pre_attn_scalar", config.HeadDim());
+}
+
+void ArceeKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  LlamaKeys(config, prefix, metadata);
+  config.Expect("hidden_act", "relu2");
+}
+
+// Its norms have no weights, and their epsilon is a constant of its code.
+void OlmoKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  metadata.Set(prefix + "attention.layer_norm_epsilon", 1e-5f);
+  if (config.Has("clip_qkv")) metadata.Set(prefix + "attention.clamp_kqv", config.Number("clip_qkv"));
+}
+
+void StableLmKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  metadata.Set(prefix + "rope.dimension_count", config.RotaryDim(0.25));
+  metadata.Set(prefix + "use_parallel_residual", config.Flag("use_parallel_residual", false));
+}
+
+void StarCoder2Keys(HuggingFaceConfig& config, const std::string&, MetadataMap&) {
+  config.Expect("hidden_act", "gelu_pytorch_tanh");
+  config.Expect("sliding_window", nullptr);
+}
+
+void CohereKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  metadata.Set(prefix + "logit_scale", config.Number("logit_scale"));
+  metadata.Set(prefix + "rope.scaling.type", std::string("none"));
+}
+
+void Cohere2Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  CohereKeys(config, prefix, metadata);
+  LlamaKeys(config, prefix, metadata);
+  metadata.Set(prefix + "attention.sliding_window", config.Count("sliding_window"));
+  config.Expect("rotary_pct", 1.0);
+  config.ExpectLayerPeriod(4);
+}
+
+void Glm4Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  metadata.Set(prefix + "rope.dimension_count", config.RotaryDim(0.5));
+}
+
+// Without the 32B's layers with a window.
+void Exaone4Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  metadata.Set(prefix + "vocab_size", config.Count("vocab_size"));
+  config.Expect("sliding_window", nullptr);
+}
+
+void PhiKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  Glm4Keys(config, prefix, metadata);
+  config.Expect("hidden_act", "gelu_new");
+  config.Expect("qk_layernorm", false);
+}
+
+void Phi3Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  const char* original = "original_max_position_embeddings";
+  metadata.Set(prefix + "rope.scaling.original_context_length",
+               config.Count(config.Has(original) ? original : "max_position_embeddings"));
+  metadata.Set(prefix + "rope.dimension_count", config.RotaryDim(1.0));
+  metadata.Set(prefix + "attention.sliding_window",
+               config.Has("sliding_window") ? config.Count("sliding_window") : uint32_t{0});
+}
+
+// Rotation and norms less 1 are the family's; both epsilons are what llama.cpp's converter writes.
+void NemotronKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  metadata.Set(prefix + "vocab_size", config.Count("vocab_size"));
+  metadata.Set(prefix + "attention.layer_norm_rms_epsilon", config.Number("norm_eps"));
+  metadata.Set(prefix + "rope.dimension_count", config.RotaryDim(0.5));
+  metadata.Set(prefix + "rope.scaling.type", std::string("none"));
+  config.Expect("hidden_act", "relu2");
 }
 
 struct Family {
@@ -248,6 +348,17 @@ class TensorMapper {
   std::map<std::pair<size_t, std::string>, MappedTensor> tensors_;
 };
 
+// Where a family of layer norms has none of these fields, its keys say it, or the architecture misses it.
+void SetNormKeys(HuggingFaceConfig& config, const Family& family, const std::string& prefix, MetadataMap& metadata) {
+  if ((family.flags & kLayerNorms) == 0) {
+    metadata.Set(prefix + "attention.layer_norm_rms_epsilon", config.Number("rms_norm_eps"));
+    return;
+  }
+  for (const char* field : {"layer_norm_eps", "norm_epsilon", "norm_eps"}) {
+    if (config.Has(field)) metadata.Set(prefix + "attention.layer_norm_epsilon", config.Number(field));
+  }
+}
+
 void SetCommonKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
   metadata.Set(prefix + "block_count", config.Count("num_hidden_layers"));
   metadata.Set(prefix + "context_length", config.Count("max_position_embeddings"));
@@ -256,7 +367,6 @@ void SetCommonKeys(HuggingFaceConfig& config, const std::string& prefix, Metadat
   metadata.Set(prefix + "attention.head_count", config.Count("num_attention_heads"));
   metadata.Set(prefix + "attention.head_count_kv", config.KvHeads());
   config.SetRopeKeys(prefix, metadata);
-  metadata.Set(prefix + "attention.layer_norm_rms_epsilon", config.Number("rms_norm_eps"));
   if (config.Experts() != 0) {
     metadata.Set(prefix + "expert_count", config.Experts());
     metadata.Set(prefix + "expert_used_count", config.Count("num_experts_per_tok"));
@@ -271,12 +381,13 @@ void SetCommonKeys(HuggingFaceConfig& config, const std::string& prefix, Metadat
 void RefuseForeignSettings(HuggingFaceConfig& config, const Family& family) {
   // Gemma's first configs have a hidden_act that nothing reads.
   const bool gelu = (family.flags & kTanhGelu) != 0;
-  config.Expect(gelu ? "hidden_activation" : "hidden_act", gelu ? "gelu_pytorch_tanh" : "silu");
+  if ((family.flags & kOwnActivation) == 0)
+    config.Expect(gelu ? "hidden_activation" : "hidden_act", gelu ? "gelu_pytorch_tanh" : "silu");
   config.Expect("no_rope_layer_interval", 4);
   config.Expect("use_bidirectional_attention", false);
   config.Expect("use_sliding_window", false);
-  config.Expect("clip_qkv", nullptr);
-  config.Expect("partial_rotary_factor", 1.0);
+  if (std::string_view(family.architecture) != "olmo") config.Expect("clip_qkv", nullptr);
+  if ((family.flags & kPartialRotary) == 0) config.Expect("partial_rotary_factor", 1.0);
   config.Expect("decoder_sparse_step", 1);
   config.Expect("mlp_only_layers", nlohmann::json::array());
   if (config.Experts() != 0 && std::string_view(family.architecture) != "llama")
@@ -293,6 +404,7 @@ Result<MappedModel> MapHuggingFace(const nlohmann::json& json, const std::vector
   model.metadata.Set("general.architecture", std::string(family->architecture));
   model.metadata.Set("general.type", std::string("model"));
   SetCommonKeys(config, prefix, model.metadata);
+  SetNormKeys(config, *family, prefix, model.metadata);
   family->keys(config, prefix, model.metadata);
   RefuseForeignSettings(config, *family);
   model.rope_divisors = config.RopeDivisors();

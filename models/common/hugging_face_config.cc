@@ -103,6 +103,27 @@ uint32_t HuggingFaceConfig::Experts() {
   return 0;
 }
 
+uint32_t HuggingFaceConfig::RotaryDim(double otherwise) {
+  const double inside = RopeNumber("partial_rotary_factor", otherwise);
+  const double factor = Has("partial_rotary_factor") ? double{Number("partial_rotary_factor")} : inside;
+  if (factor > 0 && factor <= 1) return static_cast<uint32_t>(factor * HeadDim());
+  Fail(Errorf(Code::kCorrupt, "config.json: partial_rotary_factor is %g: expected more than 0 and at most 1", factor));
+  return 2;
+}
+
+void HuggingFaceConfig::ExpectLayerPeriod(size_t period) {
+  const Json* types = Find("layer_types");
+  if (types == nullptr) return Expect("sliding_window_pattern", period);
+  for (size_t i = 0; i < types->size(); ++i) {
+    const char* expected = (i + 1) % period == 0 ? "full_attention" : "sliding_attention";
+    if (types->is_array() && (*types)[i] == expected) continue;
+    return Fail(Errorf(Code::kUnsupported,
+                       "config.json: layer_types is %s, and this build can only compute full attention in every layer "
+                       "whose number is a multiple of %zu",
+                       Shown(*types).c_str(), period));
+  }
+}
+
 const Json* HuggingFaceConfig::Rope() const {
   for (const char* field : {"rope_parameters", "rope_scaling"}) {
     const Json* rope = Find(field);

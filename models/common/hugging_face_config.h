@@ -32,6 +32,10 @@ class HuggingFaceConfig {
   uint32_t KvHeads();  // as many as heads when the config does not say
   uint32_t HeadDim();
   uint32_t Experts();  // 0: none
+  // Elements of a head that RoPE turns, by partial_rotary_factor; `otherwise` where the config does not say.
+  uint32_t RotaryDim(double otherwise);
+  // A fault (kUnsupported) unless every `period`-th layer has full attention and the others a window, as far as the config says.
+  void ExpectLayerPeriod(size_t period);
   // "rope.freq_base" and "rope.scaling.*".
   void SetRopeKeys(const std::string& prefix, MetadataMap& metadata);
   // Llama 3.1's divisors of the frequencies, [head_dim / 2]; empty for other models.

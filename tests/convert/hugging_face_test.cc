@@ -130,7 +130,8 @@ TEST_P(FromGolden, ConvertsToTheSameFile) {
 INSTANTIATE_TEST_SUITE_P(HuggingFace, FromGolden,
                          testing::Values("llama", "llama3-rope", "mistral", "mixtral", "qwen2", "qwen2moe", "qwen3",
                                          "qwen3moe", "olmoe", "granitemoe", "granite", "olmo2", "smollm3", "gemma",
-                                         "gemma2", "gemma3"),
+                                         "gemma2", "gemma3", "arcee", "olmo", "stablelm", "starcoder2", "command-r",
+                                         "cohere2", "glm4", "exaone4", "ernie45", "phi2", "phi3", "nemotron"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -223,6 +224,33 @@ TEST(HuggingFace, RefusesConfigsThatItCannotCompute) {
   }
   // Tensors of layers that the config does not count have no place.
   EXPECT_EQ(with("num_hidden_layers", 1).code(), Code::kUnsupported);
+}
+
+// What a family's own keys say beside the usual ones.
+TEST(HuggingFace, RefusesWhatFamiliesHaveNotInGguf) {
+  const auto map = [&](const std::string& name, const char* field, const nlohmann::json& value) {
+    nlohmann::json config = nlohmann::json::parse(ReadWholeFile(kGolden + name + "/golden.json"))["hf_config"];
+    config[field] = value;
+    return MapHuggingFace(config, {}).status();
+  };
+  for (const Status& status :
+       {map("arcee", "hidden_act", "silu"), map("starcoder2", "sliding_window", 128),
+        map("exaone4", "sliding_window", 128), map("phi2", "hidden_act", "gelu"), map("phi2", "qk_layernorm", true),
+        map("nemotron", "hidden_act", "silu"),
+        map("cohere2", "layer_types", {"full_attention", "full_attention", "full_attention", "full_attention"}),
+        map("cohere2", "layer_types", "all"), map("cohere2", "rotary_pct", 0.5), map("phi3", "hidden_act", "gelu"),
+        map("phi3", "rope_parameters", {{"rope_type", "longrope"}}), map("command-r", "partial_rotary_factor", 0.5)}) {
+    EXPECT_EQ(status.code(), Code::kUnsupported) << status.ToString();
+  }
+  for (const Status& status :
+       {map("glm4", "partial_rotary_factor", 0), map("glm4", "partial_rotary_factor", 1.5),
+        map("stablelm", "partial_rotary_factor", "half"), map("command-r", "logit_scale", nullptr),
+        map("cohere2", "sliding_window", -1), map("nemotron", "norm_eps", nullptr), map("olmo", "clip_qkv", "much")}) {
+    EXPECT_EQ(status.code(), Code::kCorrupt) << status.ToString();
+  }
+  // As older configs have it: the period of the layers, and what turns only inside RoPE's parameters.
+  EXPECT_TRUE(map("cohere2", "layer_types", nullptr).ok());
+  EXPECT_TRUE(map("glm4", "partial_rotary_factor", nullptr).ok());
 }
 
 TEST(HuggingFace, RefusesTokenizersWithIdsOutOfPlace) {

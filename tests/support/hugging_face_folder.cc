@@ -66,6 +66,35 @@ const std::map<std::string, std::string> kPlainNames = {
     {"ffn_up_shexp.weight", "mlp.shared_expert.up_proj.weight"},
     {"ffn_down_shexp.weight", "mlp.shared_expert.down_proj.weight"},
     {"ffn_gate_inp_shexp.weight", "mlp.shared_expert_gate.weight"},
+    {"attn_norm.bias", "input_layernorm.bias"},
+    {"ffn_norm.bias", "post_attention_layernorm.bias"},
+    {"attn_output.bias", "self_attn.o_proj.bias"},
+};
+
+// By model_type, where they differ.
+const std::map<std::string, std::map<std::string, std::string>> kNamesOf = {
+    {"starcoder2",
+     {{"ffn_up.weight", "mlp.c_fc.weight"},
+      {"ffn_up.bias", "mlp.c_fc.bias"},
+      {"ffn_down.weight", "mlp.c_proj.weight"},
+      {"ffn_down.bias", "mlp.c_proj.bias"}}},
+    {"phi",
+     {{"output_norm.weight", "model.final_layernorm.weight"},
+      {"output_norm.bias", "model.final_layernorm.bias"},
+      {"attn_output.weight", "self_attn.dense.weight"},
+      {"attn_output.bias", "self_attn.dense.bias"},
+      {"ffn_up.weight", "mlp.fc1.weight"},
+      {"ffn_up.bias", "mlp.fc1.bias"},
+      {"ffn_down.weight", "mlp.fc2.weight"},
+      {"ffn_down.bias", "mlp.fc2.bias"}}},
+    {"phi3", {{"attn_qkv.weight", "self_attn.qkv_proj.weight"}, {"ffn_up.weight", "mlp.gate_up_proj.weight"}}},
+    {"glm4",
+     {{"post_attention_norm.weight", "post_self_attn_layernorm.weight"},
+      {"post_ffw_norm.weight", "post_mlp_layernorm.weight"},
+      {"ffn_up.weight", "mlp.gate_up_proj.weight"}}},
+    {"exaone4",
+     {{"post_attention_norm.weight", "post_attention_layernorm.weight"},
+      {"post_ffw_norm.weight", "post_feedforward_layernorm.weight"}}},
 };
 
 class FolderWriter {
@@ -86,14 +115,24 @@ class FolderWriter {
  private:
   bool rotated() const {
     return type_ == "llama" || type_ == "smollm3" || type_ == "mistral" || type_ == "mixtral" || type_ == "granite" ||
-           type_ == "granitemoe";
+           type_ == "granitemoe" || type_ == "arcee" || type_ == "olmo";
+  }
+
+  const std::string* OwnName(const std::string& name) const {
+    const auto names = kNamesOf.find(type_);
+    if (names == kNamesOf.end()) return nullptr;
+    const auto found = names->second.find(name);
+    return found == names->second.end() ? nullptr : &found->second;
   }
 
   void Add(const std::string& name, Tensor tensor) {
     if (name == "rope_freqs.weight") return;  // follows from the config
+    if (const std::string* own = OwnName(name)) return Put(*own, std::move(tensor));
     if (name == "token_embd.weight") return Put("model.embed_tokens.weight", std::move(tensor));
     if (name == "output_norm.weight") return Put("model.norm.weight", std::move(tensor));
+    if (name == "output_norm.bias") return Put("model.norm.bias", std::move(tensor));
     if (name == "output.weight") return Put("lm_head.weight", std::move(tensor));
+    if (name == "output.bias") return Put("lm_head.bias", std::move(tensor));
     MOONLIT_CHECK(name.starts_with("blk."));
     const size_t dot = name.find('.', 4);
     const std::string stem = name.substr(dot + 1);
@@ -102,6 +141,7 @@ class FolderWriter {
       const char* heads = stem.starts_with("attn_q.") ? "num_attention_heads" : "num_key_value_heads";
       tensor.bytes = HalvesOfHeads(tensor.bytes, tensor.shape[0], config_[heads]);
     }
+    if (const std::string* own = OwnName(stem)) return Put(layer + *own, std::move(tensor));
     if (stem == "ffn_gate_inp.weight") {
       const char* router = type_ == "mixtral"      ? "block_sparse_moe.gate.weight"
                            : type_ == "granitemoe" ? "block_sparse_moe.router.layer.weight"
@@ -163,7 +203,7 @@ class FolderWriter {
   }
 
   void Put(const std::string& name, Tensor tensor) {
-    if (type_.starts_with("gemma") && name.ends_with("norm.weight")) LessOne(&tensor.bytes);
+    if ((type_.starts_with("gemma") || type_ == "nemotron") && (name.ends_with("norm.weight"))) LessOne(&tensor.bytes);
     MOONLIT_CHECK(tensors_.emplace(name, std::move(tensor)).second);
   }
 
@@ -212,12 +252,13 @@ Json Split(const std::string& regex) {
 Json PreTokenizerOf(const std::string& pre) {
   const std::string words = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
   const std::string rest = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  Json bytes = {
-      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", pre != "llama-bpe" && pre != "qwen2"}};
+  const bool threes = pre == "llama-bpe" || pre == "glm4", ones = pre == "qwen2" || pre == "stablelm2";
+  Json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", !threes && !ones}};
   Json steps = Json::array();
-  if (pre == "llama-bpe") steps.push_back(Split(words + R"(\p{N}{1,3})" + rest));
-  if (pre == "qwen2") steps.push_back(Split(words + R"(\p{N})" + rest));
-  if (pre == "refact" || pre == "smollm") steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
+  if (threes) steps.push_back(Split(words + R"(\p{N}{1,3})" + rest));
+  if (ones) steps.push_back(Split(words + R"(\p{N})" + rest));
+  if (pre == "refact" || pre == "smollm" || pre == "starcoder" || pre == "command-r")
+    steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
   steps.push_back(bytes);
   return {{"type", "Sequence"}, {"pretokenizers", steps}};
 }
