@@ -30,7 +30,11 @@ Result<ModelConfig> ReadConfig(const Metadata& metadata, const WeightSource& sou
   MOONLIT_ASSIGN_OR_RETURN(config.pooling, ReadPooling(reader));
   MOONLIT_RETURN_IF_ERROR(reader.status());
   constexpr char kTypes[] = "tokenizer.ggml.token_type_count";
-  if (!metadata.Has(kTypes)) return config;
+  if (!metadata.Has(kTypes)) {
+    const TensorInfo* types = source.Find("token_types.weight");
+    config.token_types = types == nullptr ? 0 : types->shape.rows();
+    return config;
+  }
   MOONLIT_ASSIGN_OR_RETURN(const uint64_t types, metadata.GetUint(kTypes));
   constexpr uint64_t kMostTypes = 1024;
   if (types > kMostTypes) {

@@ -73,8 +73,8 @@ WeightId Graph::Row(const std::string& tensor, Shape whole, size_t row) {
     status_ =
         Errorf(Code::kInternal, "weight %s: row %zu of %s is wanted", tensor.c_str(), row, whole.ToString().c_str());
   }
-  Shape part;
-  part.Append(whole[whole.rank() - 1]);
+  if (!inside) return kNoWeight;
+  const Shape part = {whole[1]};
   return Declare({tensor + "[" + std::to_string(row) + "]", part, true, tensor, whole, row});
 }
 

@@ -476,6 +476,9 @@ TEST_F(BertTest, KeysSayWhatTokensSeeAndHowTheyArePooled) {
   EXPECT_EQ(load("bert.pooling_type", 5).status().code(), Code::kCorrupt);
   EXPECT_THAT(std::string(load("tokenizer.ggml.token_type_count", 3).status().message()),
               HasSubstr("token_types.weight"));
+  MetadataOverlay silent(source_->metadata());
+  silent.hidden = "tokenizer.ggml.token_type_count";
+  EXPECT_EQ(LoadGraph(silent, *source_)->config.token_types, 2u) << "as many as the file has";
   EXPECT_EQ(load("tokenizer.ggml.token_type_count", int64_t{1} << 40).status().code(), Code::kCorrupt);
 }
 
