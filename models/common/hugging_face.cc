@@ -93,6 +93,9 @@ constexpr NameRule kGlm4Rules[] = {
     {"model.layers.%.post_mlp_layernorm.weight", "blk.%.post_ffw_norm.weight"},
     {"model.layers.%.mlp.gate_up_proj.weight", "blk.%.ffn_up.weight"},
 };
+constexpr NameRule kSeedOssRules[] = {
+    {"model.layers.%.post_attention_layernorm.weight", "blk.%.post_attention_norm.weight"},
+};
 constexpr NameRule kStarCoder2Rules[] = {
     {"model.layers.%.mlp.c_fc.weight", "blk.%.ffn_up.weight"},
     {"model.layers.%.mlp.c_fc.bias", "blk.%.ffn_up.bias"},

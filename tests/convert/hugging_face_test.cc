@@ -131,7 +131,8 @@ INSTANTIATE_TEST_SUITE_P(HuggingFace, FromGolden,
                          testing::Values("llama", "llama3-rope", "mistral", "mixtral", "qwen2", "qwen2moe", "qwen3",
                                          "qwen3moe", "olmoe", "granitemoe", "granite", "olmo2", "smollm3", "gemma",
                                          "gemma2", "gemma3", "arcee", "olmo", "stablelm", "starcoder2", "command-r",
-                                         "cohere2", "glm4", "exaone4", "ernie45", "phi2", "phi3", "nemotron"),
+                                         "cohere2", "glm4", "exaone4", "ernie45", "seed-oss", "phi2", "phi3",
+                                         "nemotron"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

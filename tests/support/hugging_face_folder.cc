@@ -92,6 +92,7 @@ const std::map<std::string, std::map<std::string, std::string>> kNamesOf = {
      {{"post_attention_norm.weight", "post_self_attn_layernorm.weight"},
       {"post_ffw_norm.weight", "post_mlp_layernorm.weight"},
       {"ffn_up.weight", "mlp.gate_up_proj.weight"}}},
+    {"seed_oss", {{"post_attention_norm.weight", "post_attention_layernorm.weight"}}},
     {"exaone4",
      {{"post_attention_norm.weight", "post_attention_layernorm.weight"},
       {"post_ffw_norm.weight", "post_feedforward_layernorm.weight"}}},
@@ -252,10 +253,12 @@ Json Split(const std::string& regex) {
 Json PreTokenizerOf(const std::string& pre) {
   const std::string words = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
   const std::string rest = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  const bool threes = pre == "llama-bpe" || pre == "glm4", ones = pre == "qwen2" || pre == "stablelm2";
-  Json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", !threes && !ones}};
+  const bool threes = pre == "llama-bpe" || pre == "glm4", ones = pre == "qwen2" || pre == "stablelm2",
+             seed = pre == "seed-coder";
+  Json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", !threes && !ones && !seed}};
   Json steps = Json::array();
   if (threes) steps.push_back(Split(words + R"(\p{N}{1,3})" + rest));
+  if (seed) steps.push_back(Split(words + R"(\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)"));
   if (ones) steps.push_back(Split(words + R"(\p{N})" + rest));
   if (pre == "refact" || pre == "smollm" || pre == "starcoder" || pre == "command-r")
     steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
