@@ -173,10 +173,12 @@ MOONLIT_API moonlit_code moonlit_session_new(moonlit_model* model, moonlit_sessi
 MOONLIT_API void moonlit_session_free(moonlit_session* session);
 /* Tokens that the session holds. */
 MOONLIT_API size_t moonlit_session_length(const moonlit_session* session);
-/* Forgets all but the first `length` tokens. */
+/* Forgets all but the first `length` tokens. Models with sliding windows may have to read the text again from some place, like an
+ * eval; not inside a callback. */
 MOONLIT_API moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, moonlit_error* error);
 /* Drops tokens [first, last), whole pages (multiples of page_tokens), and moves what follows down: room in a full context without
- * reading the text again. What is left is then read as if it had always stood there, but has been computed with what is gone. */
+ * reading the text again. What is left is then read as if it had always stood there, but has been computed with what is gone;
+ * layers with a longer window than what follows `last` may not see the end of what stands before `first`. */
 MOONLIT_API moonlit_code moonlit_session_drop(moonlit_session* session, size_t first, size_t last,
                                               moonlit_error* error);
 /* A second session with the same past, which goes its own way; it counts towards max_sessions. */

@@ -11,6 +11,9 @@
 // Pages are reference counted; a full page is immutable and may be shared (fork, equal beginnings of texts), a partly
 // filled one is copied before it is written. A page starts zeroed. Not thread safe: the engine serialises.
 //
+// In groups whose layers look back a limited number of tokens, a sequence gives back pages that no coming token sees and has holes
+// there; the prefix index may still have them, until others need the room. See PagePoolOptions::lookback.
+//
 // Models with recurrent layers have, beside the pages, one state a sequence (state_pool.h): it can go on, be forked, saved and cleared,
 // but not be taken back to fewer tokens, and blocks of such sequences are not shared by content.
 #pragma once
@@ -37,6 +40,13 @@ struct PagePoolOptions {
   // while a step or a checkpoint is under way two.
   size_t state_bytes = 0;
   size_t states = 0;
+  // [groups] how many tokens a token of the group's layers sees, itself among them; 0, or no entry: all before it.
+  std::vector<size_t> lookback = {};
+  // [groups] whether sequences give back what the lookback leaves behind; no entry: they do. Where they do not, holes come from
+  // session files alone.
+  std::vector<bool> gives_back = {};
+  // [groups] pages of each group; no entry: what Create is told.
+  std::vector<size_t> pages = {};
 };
 
 class PagePool {
@@ -55,6 +65,8 @@ class PagePool {
   size_t cached_pages(size_t group) const { return groups_[group].cached; }
   // Tokens of a block: the least common multiple of the groups' pages.
   size_t block_tokens() const { return block_tokens_; }
+  size_t lookback(size_t group) const { return groups_[group].lookback; }  // PagePoolOptions::lookback
+  bool gives_back(size_t group) const { return groups_[group].gives_back; }
   PrefixIndex* prefixes() { return prefixes_.get(); }  // null without share_prefixes, and with states
   StatePool* states() const { return states_.get(); }  // null without state_bytes
 
@@ -78,6 +90,8 @@ class PagePool {
  private:
   struct Group {
     PageLayout layout;
+    size_t lookback;
+    bool gives_back;
     Buffer memory;
     std::vector<uint32_t> free;
     std::vector<uint32_t> references;
@@ -97,7 +111,8 @@ class PagePool {
 struct SequenceShape {
   std::vector<int32_t> tokens;  // one a slot; kNoToken where the content is no token's
   std::vector<SlotRun> runs;    // at least one; the first begins at 0, begins ascend and lie below the length
-  std::vector<std::vector<bool>> present;  // [groups][pages]; false: a hole
+  std::vector<std::vector<bool>>
+      present;  // [groups][pages]; false: a hole, before pages that are there, in a group with a lookback
 };
 
 // One sequence's tables: slot s of group g lies in page table[g][s / page_tokens].
@@ -129,18 +144,20 @@ class Sequence {
   // Drops tokens from the end; pages that are no longer needed, reserved ones too, are released. What lies in a kept
   // page behind `length` stays there unread. REQUIRES: 0 <= length <= length(), CanTruncate(length).
   void Truncate(int64_t length);
-  // A recurrent state knows no way back: all tokens may go, or none.
-  bool CanTruncate(int64_t length) const { return pool_->states() == nullptr || length == 0 || length == length_; }
+  // A recurrent state knows no way back: all tokens may go, or none. Of pages that were given back, those that the next token sees
+  // must still be in the prefix index.
+  bool CanTruncate(int64_t length) const { return Reachable(length) == length; }
+  // The greatest length up to `length` that the sequence can be truncated to; 0 always is one. From there, `length` is reached by
+  // reading the tokens again. REQUIRES: 0 <= length <= length().
+  int64_t Reachable(int64_t length) const;
   // Drops slots [first, last) and moves what follows down, without touching a key: see runs(). The rest of the text is
-  // then no longer what a prefill of its tokens would give. REQUIRES: multiples of block_tokens(), first <= last <=
+  // then no longer what a prefill of its tokens would give. What lay before `first` and was given back stays so, even where
+  // less than a lookback follows: the group's layers do not see it. REQUIRES: multiples of block_tokens(), first <= last <=
   // length(); no states.
   void Drop(int64_t first, int64_t last);
-  // Releases the group's pages that lie wholly below `slot` and leaves holes (null in pages()), for layers that look
-  // back no further. They stay holes: a later Truncate must leave enough above them. REQUIRES: slot <= length().
-  void Forget(size_t group, int64_t slot);
   // A copy that shares every page. Copies of the last, partly filled page happen when one of them writes.
   Sequence Fork() const;
-  // For StepSpan::pages: [groups] -> page pointers. Valid until the next call that changes the sequence.
+  // For StepSpan::pages: [groups] -> page pointers, null for holes. Valid until the next call that changes the sequence.
   std::span<uint8_t* const* const> pages() const { return views_; }
   // For StepSpan::runs: at least one. New slots belong to the last.
   std::span<const SlotRun> runs() const { return runs_; }
@@ -175,6 +192,16 @@ class Sequence {
   std::vector<uint32_t> BlockPages(size_t block) const;
   void ReplaceBlock(size_t block, std::span<const uint32_t> pages);
   void ShareFullBlocks();
+  int64_t FirstSeen(size_t group, int64_t length) const;
+  void GiveBackBelow(size_t group, int64_t slot);
+  void GiveBackPassed(int64_t spare);
+  void NoteLost();
+  uint32_t PageOfBlock(PrefixIndex::Block block, size_t group, size_t index) const;
+  bool Reaches(size_t group, int64_t length, std::span<const PrefixIndex::Block> chain) const;
+  void TakeBack(int64_t length);
+  bool HasWhatIsSeen(std::span<const PrefixIndex::Block> more) const;
+  void TakeBlocks(std::span<const PrefixIndex::Block> more);
+  std::vector<PrefixIndex::Block> Chain() const;
   void StandOn(PrefixIndex::Block block, size_t blocks);
   void CutChain(size_t blocks);
 
@@ -184,8 +211,9 @@ class Sequence {
   std::vector<SlotRun> runs_{{0, 0}};
   int64_t pure_ = INT64_MAX;  // slots below it depend on the tokens up to them alone
   PrefixIndex::Block block_ =
-      PrefixIndex::kNone;                        // pinned: the last of the sequence's blocks in the index, or the root
-  size_t blocks_ = 0;                            // how many they are
+      PrefixIndex::kNone;      // pinned: the last of the sequence's blocks in the index, or the root
+  size_t blocks_ = 0;          // how many they are
+  std::vector<int64_t> lost_;  // [groups] slots below it are seen by nobody though they are near enough (Drop)
   std::vector<std::vector<uint32_t>> table_;     // [groups][pages]
   std::vector<std::vector<uint8_t*>> pointers_;  // [groups][pages]
   std::vector<uint8_t* const*> views_;           // [groups]

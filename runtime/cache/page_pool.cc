@@ -21,20 +21,25 @@ Result<std::unique_ptr<PagePool>> PagePool::Create(const std::vector<PageLayout>
                   UINT32_MAX - 1);
   }
   std::unique_ptr<PagePool> pool(new PagePool());
-  for (const PageLayout& layout : groups) {
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const PageLayout& layout = groups[g];
+    const size_t pages = g < options.pages.size() ? options.pages[g] : pages_per_group;
+    MOONLIT_CHECK(pages > 0 && pages <= pages_per_group);
     MOONLIT_CHECK(layout.page_tokens > 0 && layout.page_bytes > 0);  // FinishPageLayout has been called
-    if (layout.page_bytes > SIZE_MAX / pages_per_group) {
+    if (layout.page_bytes > SIZE_MAX / pages) {
       return Errorf(Code::kOutOfMemory,
                     "cache: %zu pages of %zu bytes are more than this machine can address; ask for a smaller context",
-                    pages_per_group, layout.page_bytes);
+                    pages, layout.page_bytes);
     }
-    Group group{layout, {}, {}, {}, {}, {}};
-    MOONLIT_ASSIGN_OR_RETURN(group.memory, Buffer::Allocate(layout.page_bytes * pages_per_group, "the KV cache"));
-    group.references.resize(pages_per_group);
-    group.dirty.resize(pages_per_group);
-    group.indexed.resize(pages_per_group);
-    group.free.reserve(pages_per_group);
-    for (size_t page = pages_per_group; page > 0; --page) group.free.push_back(static_cast<uint32_t>(page - 1));
+    const size_t lookback = g < options.lookback.size() ? options.lookback[g] : 0;
+    const bool gives_back = lookback != 0 && (g >= options.gives_back.size() || options.gives_back[g]);
+    Group group{layout, lookback, gives_back, {}, {}, {}, {}, {}};
+    MOONLIT_ASSIGN_OR_RETURN(group.memory, Buffer::Allocate(layout.page_bytes * pages, "the KV cache"));
+    group.references.resize(pages);
+    group.dirty.resize(pages);
+    group.indexed.resize(pages);
+    group.free.reserve(pages);
+    for (size_t page = pages; page > 0; --page) group.free.push_back(static_cast<uint32_t>(page - 1));
     pool->groups_.push_back(std::move(group));
     pool->block_tokens_ = std::lcm(pool->block_tokens_, size_t{layout.page_tokens});
     MOONLIT_CHECK(pool->block_tokens_ <= kMostBlockTokens);
@@ -73,6 +78,7 @@ Status PagePool::MakeRoom(std::span<const size_t> wanted) {
                   wanted[g], g, free_pages(g) + cached_pages(g), total_pages(g));
   }
   for (size_t g = 0; g < groups_.size(); ++g) {
+    if (wanted[g] > free_pages(g) && gives_back(g)) prefixes_->GiveUp(g, wanted[g] - free_pages(g));
     while (wanted[g] > free_pages(g)) MOONLIT_CHECK(prefixes_->EvictOne());
   }
   return Status();

@@ -43,6 +43,17 @@ PrefixIndex::Block PrefixIndex::Find(Block parent, std::span<const int32_t> toke
   return kNone;
 }
 
+// body(group, page): may change the page.
+template <class Body>
+void PrefixIndex::ForPages(Block block, const Body& body) {
+  std::vector<uint32_t>& pages = blocks_[block].pages;
+  size_t next = 0;
+  for (size_t g = 0; g < pool_->groups() && !pages.empty(); ++g) {
+    for (size_t i = 0; i < block_tokens_ / pool_->layout(g).page_tokens; ++i) body(g, pages[next++]);
+  }
+  MOONLIT_CHECK(next == pages.size());
+}
+
 PrefixIndex::Block PrefixIndex::Insert(Block parent, std::span<const int32_t> tokens, std::span<const uint32_t> pages) {
   MOONLIT_CHECK(tokens.size() == block_tokens_);
   const uint64_t hash = HashOf(parent, tokens);
@@ -57,12 +68,49 @@ PrefixIndex::Block PrefixIndex::Insert(Block parent, std::span<const int32_t> to
   Leave(parent);
   ++blocks_[parent].children;
   EnterIfEvictable(block);
-  size_t next = 0;
-  for (size_t g = 0; g < pool_->groups(); ++g) {
-    for (size_t i = 0; i < block_tokens_ / pool_->layout(g).page_tokens; ++i) pool_->ShareWithIndex(g, pages[next++]);
-  }
-  MOONLIT_CHECK(next == pages.size());
+  ForPages(block, [&](size_t g, uint32_t& page) {
+    if (page != kNoPage) pool_->ShareWithIndex(g, page);
+  });
   return block;
+}
+
+void PrefixIndex::Fill(Block block, std::span<const uint32_t> pages) {
+  size_t next = 0;
+  ForPages(block, [&](size_t g, uint32_t& page) {
+    const uint32_t other = pages[next++];
+    if (page != kNoPage || other == kNoPage) return;
+    page = other;
+    pool_->ShareWithIndex(g, page);
+  });
+}
+
+size_t PrefixIndex::GiveUp(size_t group, size_t count) {
+  std::vector<std::pair<uint64_t, Block>> order;
+  for (Block block = 0; block < blocks_.size(); ++block) {
+    if (!blocks_[block].pages.empty()) order.emplace_back(blocks_[block].used, block);
+  }
+  std::sort(order.begin(), order.end());
+  size_t freed = 0;
+  for (size_t i = 0; i < order.size() && freed < count; ++i) {
+    ForPages(order[i].second, [&](size_t g, uint32_t& page) {
+      if (g != group || page == kNoPage || freed == count) return;
+      if (pool_->references(g, page) != pool_->index_references(g, page)) return;  // some sequence's
+      freed += pool_->references(g, page) == 1 ? 1 : 0;
+      pool_->ReleaseFromIndex(g, page);
+      page = kNoPage;
+    });
+  }
+  return freed;
+}
+
+void PrefixIndex::GiveUpPage(size_t group, uint32_t given) {
+  for (Block block = 0; block < blocks_.size(); ++block) {
+    ForPages(block, [&](size_t g, uint32_t& page) {
+      if (g != group || page != given) return;
+      pool_->ReleaseFromIndex(g, page);
+      page = kNoPage;
+    });
+  }
 }
 
 void PrefixIndex::Pin(Block block) {
@@ -90,12 +138,9 @@ bool PrefixIndex::EvictOne() {
   const Block block = evictable_.begin()->second;
   Leave(block);
   Entry& entry = blocks_[block];
-  size_t next = 0;
-  for (size_t g = 0; g < pool_->groups(); ++g) {
-    for (size_t i = 0; i < block_tokens_ / pool_->layout(g).page_tokens; ++i) {
-      pool_->ReleaseFromIndex(g, entry.pages[next++]);
-    }
-  }
+  ForPages(block, [&](size_t g, uint32_t& page) {
+    if (page != kNoPage) pool_->ReleaseFromIndex(g, page);
+  });
   const auto [begin, end] = by_hash_.equal_range(entry.hash);
   by_hash_.erase(std::find_if(begin, end, [&](const auto& at) { return at.second == block; }));
   const Block parent = entry.parent;

@@ -7,7 +7,8 @@
 // hash(root) = XXH64(state); what a hash finds counts only if parent and tokens are equal.
 //
 // The index holds a reference to every page it names. A block that some sequence stands on is pinned, and so are the
-// blocks before it; of the others the least recently used go first, children before their parents.
+// blocks before it; of the others the least recently used go first, children before their parents. Pages of groups with a lookback may
+// go alone, of pinned blocks too (kNoPage stands for them): a text is taken up where the pages that its next token sees are left.
 // Not thread safe: it is part of its pool.
 #pragma once
 
@@ -29,6 +30,7 @@ class PrefixIndex {
  public:
   using Block = uint32_t;
   static constexpr Block kNone = UINT32_MAX;
+  static constexpr uint32_t kNoPage = UINT32_MAX;
 
   // hash_mask: tests make hashes collide.
   PrefixIndex(PagePool* pool, size_t block_tokens, uint64_t hash_mask)
@@ -46,6 +48,9 @@ class PrefixIndex {
   std::span<const uint32_t> pages(Block block) const { return blocks_[block].pages; }
   Block parent(Block block) const { return blocks_[block].parent; }
 
+  // Puts pages in the place of those that are gone. pages: as for Insert; kNoPage: none.
+  void Fill(Block block, std::span<const uint32_t> pages);
+
   // A pinned block stays, with all before it. Pins are counted.
   void Pin(Block block);
   void Unpin(Block block);
@@ -53,6 +58,11 @@ class PrefixIndex {
   void Touch(Block block);
   // Forgets one block; false when all that are left are pinned. Its pages are free unless somebody else holds them.
   bool EvictOne();
+  // Lets go of up to `count` pages that nobody else holds, of a group with a lookback: those of the least recently used blocks.
+  // Returns how many pages are free then.
+  size_t GiveUp(size_t group, size_t count);
+  // Lets go of this page, of such a group, in every block.
+  void GiveUpPage(size_t group, uint32_t page);
 
  private:
   struct Entry {
@@ -68,6 +78,8 @@ class PrefixIndex {
     const Entry& entry = blocks_[block];
     return entry.parent != kNone && entry.children == 0 && entry.pins == 0;
   }
+  template <class Body>
+  void ForPages(Block block, const Body& body);
   uint64_t HashOf(Block parent, std::span<const int32_t> tokens) const;
   Block NewEntry();
   void Leave(Block block) { evictable_.erase({blocks_[block].used, block}); }

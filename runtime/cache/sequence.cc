@@ -10,11 +10,15 @@
 namespace moonlit {
 
 Sequence::Sequence(PagePool* pool, std::string_view state)
-    : pool_(pool), table_(pool->groups()), pointers_(pool->groups()), views_(pool->groups()) {
-  // Without holes a sequence can't hold more pages than the pool has.
+    : pool_(pool), lost_(pool->groups()), table_(pool->groups()), pointers_(pool->groups()), views_(pool->groups()) {
+  // A sequence can't be longer than the group that has most room, unless all have a lookback.
+  size_t most = 0;
   for (size_t g = 0; g < pool->groups(); ++g) {
-    table_[g].reserve(pool->total_pages(g));
-    pointers_[g].reserve(pool->total_pages(g));
+    most = std::max(most, pool->total_pages(g) * pool->layout(g).page_tokens);
+  }
+  for (size_t g = 0; g < pool->groups(); ++g) {
+    table_[g].reserve(CeilDiv(most, pool->layout(g).page_tokens));
+    pointers_[g].reserve(CeilDiv(most, pool->layout(g).page_tokens));
   }
   if (pool->prefixes() != nullptr) {
     block_ = pool->prefixes()->Root(state);
@@ -33,6 +37,7 @@ Sequence& Sequence::operator=(Sequence&& other) noexcept {
   std::swap(pure_, other.pure_);
   std::swap(block_, other.block_);
   std::swap(blocks_, other.blocks_);
+  std::swap(lost_, other.lost_);
   std::swap(table_, other.table_);
   std::swap(pointers_, other.pointers_);
   std::swap(views_, other.views_);
@@ -81,7 +86,12 @@ Status Sequence::MakeRoomFor(int64_t length) {
   MOONLIT_RETURN_IF_ERROR(pool_->MakeRoom(least));
   // Every block goes but those that sequences stand on; the block of our last page is not among them.
   for (size_t g = 0; g < table_.size(); ++g) {
-    while (Wanted(g, length, false) > pool_->free_pages(g)) MOONLIT_CHECK(pool_->prefixes()->EvictOne());
+    const auto lacks = [&] { return Wanted(g, length, false) > pool_->free_pages(g); };
+    if (lacks() && pool_->gives_back(g)) {  // sequences stand on blocks whose pages they have given back
+      pool_->prefixes()->GiveUp(g, Wanted(g, length, false) - pool_->free_pages(g));
+      if (lacks()) pool_->prefixes()->GiveUpPage(g, table_[g][PagesFor(g, length_) - 1]);
+    }
+    while (lacks()) MOONLIT_CHECK(pool_->prefixes()->EvictOne());
   }
   return Status();
 }
@@ -141,6 +151,7 @@ void Sequence::Commit(std::span<const int32_t> tokens, bool as_read) {
   pure_ = std::min(pure_, unknown == tokens.end() ? INT64_MAX : length_ + (unknown - tokens.begin()));
   length_ += static_cast<int64_t>(tokens.size());
   ShareFullBlocks();
+  GiveBackPassed(static_cast<int64_t>(pool_->block_tokens()));
 }
 
 void Sequence::Commit(int64_t slots) {
@@ -148,9 +159,10 @@ void Sequence::Commit(int64_t slots) {
   if (slots > 0) pure_ = std::min(pure_, length_);
   tokens_.insert(tokens_.end(), static_cast<size_t>(slots), kNoToken);
   length_ += slots;
+  GiveBackPassed(static_cast<int64_t>(pool_->block_tokens()));
 }
 
-// The pages of a block that lies wholly below length(), in the index's order.
+// The pages of a block that lies wholly below length(), in the index's order; a hole is no page there either.
 std::vector<uint32_t> Sequence::BlockPages(size_t block) const {
   std::vector<uint32_t> pages;
   for (size_t g = 0; g < table_.size(); ++g) {
@@ -161,13 +173,14 @@ std::vector<uint32_t> Sequence::BlockPages(size_t block) const {
   return pages;
 }
 
-// Puts other pages of equal content in their place.
+// Puts other pages of equal content in their place, where both have one.
 void Sequence::ReplaceBlock(size_t block, std::span<const uint32_t> pages) {
   size_t next = 0;
   for (size_t g = 0; g < table_.size(); ++g) {
     const size_t count = pool_->block_tokens() / pool_->layout(g).page_tokens;
     for (size_t i = block * count; i < (block + 1) * count; ++i) {
       const uint32_t page = pages[next++];
+      if (page == kHole || table_[g][i] == kHole) continue;
       pool_->Share(g, page);
       pool_->Release(g, table_[g][i]);
       table_[g][i] = page;
@@ -187,6 +200,7 @@ void Sequence::ShareFullBlocks() {
     if (block == PrefixIndex::kNone) {
       block = prefixes->Insert(block_, tokens, BlockPages(blocks_));
     } else {
+      prefixes->Fill(block, BlockPages(blocks_));
       ReplaceBlock(blocks_, prefixes->pages(block));
     }
     StandOn(block, blocks_ + 1);
@@ -198,25 +212,19 @@ size_t Sequence::TakePrefix(std::span<const int32_t> tokens) {
   const size_t size = pool_->block_tokens();
   if (prefixes == nullptr || length_ > pure_ || static_cast<size_t>(length_) != blocks_ * size) return 0;
   Truncate(length_);  // reserved pages would come between
-  size_t taken = 0;
-  PrefixIndex::Block last = block_;
-  for (; tokens.size() - taken >= size; taken += size) {
-    const PrefixIndex::Block block = prefixes->Find(last, tokens.subspan(taken, size));
+  std::vector<PrefixIndex::Block> found;
+  for (size_t at = 0; tokens.size() - at >= size; at += size) {
+    const PrefixIndex::Block block = prefixes->Find(found.empty() ? block_ : found.back(), tokens.subspan(at, size));
     if (block == PrefixIndex::kNone) break;
-    size_t next = 0;
-    for (size_t g = 0; g < table_.size(); ++g) {
-      for (size_t i = 0; i < size / pool_->layout(g).page_tokens; ++i) {
-        const uint32_t page = prefixes->pages(block)[next++];
-        pool_->Share(g, page);
-        table_[g].push_back(page);
-        pointers_[g].push_back(pool_->data(g, page));
-      }
-    }
-    last = block;
+    found.push_back(block);
   }
+  while (!found.empty() && !HasWhatIsSeen(found)) found.pop_back();
+  if (found.empty()) return 0;
+  TakeBlocks(found);
+  const size_t taken = found.size() * size;
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(taken));
   length_ += static_cast<int64_t>(taken);
-  StandOn(last, blocks_ + taken / size);
+  StandOn(found.back(), blocks_ + found.size());
   RefreshViews();
   return taken;
 }
@@ -240,6 +248,7 @@ void Sequence::CutChain(size_t blocks) {
 
 void Sequence::Truncate(int64_t length) {
   MOONLIT_CHECK(length >= 0 && length <= length_ && CanTruncate(length));
+  TakeBack(length);
   ReleaseState(next_state_);
   if (length == 0) ReleaseState(state_);
   CutChain(static_cast<size_t>(length) / pool_->block_tokens());
@@ -263,6 +272,7 @@ void Sequence::Drop(int64_t first, int64_t last) {
   MOONLIT_CHECK(pool_->states() == nullptr);
   if (first == last) return;
   if (last == length_) return Truncate(first);
+  GiveBackPassed(0);  // what is lost depends on where the text ends, not on how it was read
   CutChain(static_cast<size_t>(first / size));
   const int64_t dropped = last - first;
   std::vector<SlotRun> runs;
@@ -285,21 +295,7 @@ void Sequence::Drop(int64_t first, int64_t last) {
     table_[g].erase(table_[g].begin() + first / tokens, table_[g].begin() + last / tokens);
     pointers_[g].erase(pointers_[g].begin() + first / tokens, pointers_[g].begin() + last / tokens);
   }
-}
-
-void Sequence::Forget(size_t g, int64_t slot) {
-  MOONLIT_CHECK(0 <= slot && slot <= length_);
-  const size_t pages = static_cast<size_t>(slot) / pool_->layout(g).page_tokens;
-  if (pages == 0) return;
-  // A later sequence could not take the blocks from here, and no new ones are shared either.
-  CutChain(0);
-  pure_ = 0;
-  for (size_t i = 0; i < pages; ++i) {
-    if (table_[g][i] == kHole) continue;
-    pool_->Release(g, table_[g][i]);
-    table_[g][i] = kHole;
-    pointers_[g][i] = nullptr;
-  }
+  NoteLost();
 }
 
 Sequence Sequence::Fork() const {
@@ -308,6 +304,7 @@ Sequence Sequence::Fork() const {
   copy.tokens_ = tokens_;
   copy.runs_ = runs_;
   copy.pure_ = pure_;
+  copy.lost_ = lost_;
   if (pool_->prefixes() != nullptr) copy.StandOn(block_, blocks_);
   if (state_ != StatePool::kNone) pool_->states()->Share(state_);
   copy.state_ = state_;  // nobody writes to it; what is only reserved stays here, like reserved pages
@@ -347,6 +344,7 @@ Result<Sequence> Sequence::Make(PagePool* pool, SequenceShape shape, std::string
   sequence.tokens_ = std::move(shape.tokens);
   sequence.runs_ = std::move(shape.runs);
   sequence.pure_ = 0;
+  sequence.NoteLost();
   sequence.RefreshViews();
   return sequence;
 }

@@ -207,7 +207,7 @@ class HeadReader {
       present[i] = value == 1;
     }
     if (!present.empty() && !present.back()) return parser_.Broken("it has no last page");
-    if (!present.empty() && !present.front() && !options_.holes) {
+    if (!present.empty() && !present.front() && pool_.lookback(g) == 0) {
       return parser_.Broken("pages are missing that the model looks back to");
     }
     shape_.present.push_back(std::move(present));

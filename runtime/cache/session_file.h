@@ -14,7 +14,7 @@
 //   u32 groups; for each u32 page_tokens, layers, kv_heads, key_dim, value_dim, key type, value type (CacheType's
 //     numbers), u64 page_bytes
 //   u64 tokens, i32[tokens]; u32 runs, for each i64 begin, i64 shift
-//   for each group: u64 pages, one byte a page: 1, or 0 for a hole
+//   for each group: u64 pages, one byte a page: 1, or 0 for a hole (PagePoolOptions::lookback), which come first
 //   u64 checksum of the head up to here                           (head bytes end here)
 //   for each group, its pages that are no holes; then, if there are tokens, the recurrent state
 //   u64 checksum of the file up to here
@@ -43,7 +43,6 @@ struct SessionFacts {
 
 struct RestoreOptions {
   bool any_variant = false;  // take a file of another variant: what follows is then as good, but not the same bits
-  bool holes = false;  // take a file with forgotten pages; only for models none of whose layers looks back to them
 };
 
 // Appends bytes, as AtomicFile does.

@@ -44,6 +44,32 @@ Status FillDefaults(const ModelFacts& facts, Variant variant, EngineOptions& o) 
   return Status();
 }
 
+// Pages of the groups, and how far they look back. A session has its pages, and while a prefill goes on those that it goes back to
+// when that fails, with which it shares its last page until it writes to it. Returns whether some group gives pages back.
+bool PlanPages(const Plan& plan, const EngineOptions& o, PagePoolOptions& options) {
+  const size_t whole = o.max_sessions * CeilDiv(o.n_ctx, o.page_tokens), groups = plan.cache_groups().size();
+  options.share_prefixes = o.share_prefixes;
+  options.state_bytes = plan.state_bytes();
+  options.states = 3 * o.max_sessions;  // a session's, the one that a step writes, the one to go back to
+  options.pages.assign(groups, whole + o.max_sessions);
+  options.gives_back.assign(groups, false);
+  bool any = false;
+  for (size_t g = 0; g < groups; ++g) {
+    options.lookback.push_back(plan.lookback(g));
+    if (plan.lookback(g) == 0 || plan.lookback(g) >= o.n_ctx) continue;
+    // The window, a page that it begins in, one to spare for short cuts and one that is written.
+    const size_t session = CeilDiv(plan.lookback(g), o.page_tokens) + 3;
+    // As many again for beginnings that other sessions may share.
+    const size_t all =
+        2 * session * o.max_sessions * (o.share_prefixes ? 2 : 1) + CeilDiv(o.chunk_tokens, o.page_tokens);
+    if (all >= whole) continue;  // nothing is gained
+    options.gives_back[g] = any = true;
+    options.pages[g] = all;
+  }
+  if (!any && options.state_bytes == 0) options.pages.assign(groups, whole);
+  return any;
+}
+
 std::string ThreadReason(const EngineOptions& asked) {
   if (asked.pool != nullptr) return "the application's own pool";
   if (asked.threads != 0) return "as asked for";
@@ -77,6 +103,7 @@ struct Engine::Impl {
   std::shared_ptr<SessionPool> sessions;
   std::mutex step_mutex;             // one step at a time
   std::vector<StepSpan> step_spans;  // of the running step; reserved once
+  bool gives_back = false;           // some group of the cache does
 };
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -121,23 +148,20 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
   MOONLIT_ASSIGN_OR_RETURN(impl->plan, model.make_plan(plan_options));
   o.progress = nullptr;  // it belongs to the load, and so does what it points to
 
-  size_t pages = o.max_sessions * CeilDiv(o.n_ctx, o.page_tokens);
-  PagePoolOptions pool_options;
   o.share_prefixes = o.share_prefixes && !impl->plan->whole_sequences();
-  if (impl->plan->state_bytes() > 0) {
-    // A session has its state, the one that a step writes, and the one that a prefill in several steps goes back to, with which it
-    // also shares its last page until it writes to it.
-    pool_options.state_bytes = impl->plan->state_bytes();
-    pool_options.states = 3 * o.max_sessions;
-    pages += o.max_sessions;
-  }
-  pool_options.share_prefixes = o.share_prefixes;
-  MOONLIT_ASSIGN_OR_RETURN(auto page_pool, PagePool::Create(impl->plan->cache_groups(), pages, pool_options));
+  PagePoolOptions pool_options;
+  impl->gives_back = PlanPages(*impl->plan, o, pool_options);
+  const size_t most_pages = o.max_sessions * (CeilDiv(o.n_ctx, o.page_tokens) + 1);
+  MOONLIT_ASSIGN_OR_RETURN(auto page_pool, PagePool::Create(impl->plan->cache_groups(), most_pages, pool_options));
   impl->sessions = std::make_shared<SessionPool>(std::move(page_pool), o.max_sessions, impl->plan->can_shift());
   impl->step_spans.reserve(o.max_sessions);
   impl->facts = std::move(model.facts);
   impl->tokenizer = std::move(model.tokenizer);
-  return std::unique_ptr<Engine>(new Engine(std::move(impl)));
+  std::unique_ptr<Engine> engine(new Engine(std::move(impl)));
+  engine->impl_->sessions->read = [self = engine.get()](Session& session, std::span<const int32_t> tokens) {
+    return self->ReadAgain(session, tokens);
+  };
+  return engine;
 }
 
 Result<std::unique_ptr<Session>> Engine::NewSession() {
@@ -316,15 +340,21 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
         "the whole text at once in an empty session, of at most %zu tokens (chunk_tokens)",
         tokens.size(), static_cast<long long>(start), impl_->options.chunk_tokens);
   }
+  std::optional<Sequence> before;  // dies by Forget only, since it holds pages
+  if (impl_->plan->state_bytes() > 0 || (impl_->gives_back && start > 0)) {
+    MOONLIT_RETURN_IF_ERROR(Remember(session, before));
+  }
   size_t done = 0;
   if (outputs != Outputs::kAll) {
     const size_t most = tokens.size() - (outputs == Outputs::kLast ? 1 : 0);
-    MOONLIT_RETURN_IF_ERROR(TakePrefix(session, tokens.first(most), &done));
+    const Status taken = TakePrefix(session, tokens.first(most), &done);
+    if (!taken.ok()) {
+      Forget(before);
+      return taken;
+    }
   }
   if (reused != nullptr) *reused = done;
   if (done == tokens.size() && progress) progress(done);
-  std::optional<Sequence> before;  // dies by Forget only, since it holds pages
-  if (impl_->plan->state_bytes() > 0) MOONLIT_RETURN_IF_ERROR(Remember(session, before));
   while (done < tokens.size()) {
     const size_t count = ChunkOf(static_cast<size_t>(start) + done, tokens.size() - done);
     const bool last = done + count == tokens.size();
@@ -354,7 +384,23 @@ size_t Engine::ChunkOf(size_t position, size_t left) const {
   return end > position ? end - position : most;
 }
 
-// A recurrent state can't be cut, so a prefill that may fail keeps what was there before.
+// REQUIRES: the caller is the session's only user.
+Status Engine::ReadAgain(Session& session, std::span<const int32_t> tokens) {
+  size_t done = 0;
+  {
+    const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
+    done = session.sequence_.TakePrefix(tokens);
+  }
+  while (done < tokens.size()) {
+    const size_t count = std::min(tokens.size() - done, impl_->options.chunk_tokens);
+    const SessionSpan span{&session, tokens.subspan(done, count), Outputs::kNone};
+    MOONLIT_RETURN_IF_ERROR(RunStep({&span, 1}, nullptr, nullptr));
+    done += count;
+  }
+  return Status();
+}
+
+// A recurrent state can't be cut and pages may be given back, so a prefill that may fail keeps what was there before.
 Status Engine::Remember(Session& session, std::optional<Sequence>& before) {
   return session.Use([&] {
     const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());

@@ -85,12 +85,15 @@ class Session {
   // [length]; valid until the next call that changes the session.
   std::span<const int32_t> tokens() const { return sequence_.tokens(); }
   // Forgets all but the first `length` tokens. kBusy; kInvalidArgument beyond 0 .. length(); kUnsupported for a part of the text of
-  // a model with recurrent layers, whose state knows no way back (a fork does).
+  // a model with recurrent layers, whose state knows no way back (a fork does). Layers with windows give back the cache that the
+  // next token does not see: where the new end sees it and nobody else has it, the text is read again, which takes a prefill's
+  // time and fails as steps do, with the session shorter than asked for. Not from inside a consumer.
   Status Truncate(int64_t length);
   // Makes room in a full context: drops tokens [first, last) and moves what follows down by as many places, where it is
   // then read as if it had always been there; it has still been computed with what is dropped. Whole blocks go:
   // kInvalidArgument, naming the block's size, unless both are multiples of block_tokens() within length(). kBusy;
-  // kUnsupported for a model whose tokens can't be moved (Plan::can_shift).
+  // kUnsupported for a model whose tokens can't be moved (Plan::can_shift). Where less than a window follows `last`, layers with
+  // that window may not see the end of what is kept before `first` (Sequence::Drop).
   Status Drop(int64_t first, int64_t last);
   int64_t block_tokens() const;  // EngineOptions::page_tokens
 
@@ -100,6 +103,7 @@ class Session {
   // Runs `body` as the session's only user; kBusy when there is another one.
   template <typename Body>
   Status Use(const Body& body);
+  Status Cut(int64_t length);
   std::shared_ptr<SessionPool> home_;
   Sequence sequence_;
   std::atomic<bool> busy_{false};
@@ -164,6 +168,7 @@ class Engine {
   Status RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort);
   Status TakePrefix(Session& session, std::span<const int32_t> tokens, size_t* taken);
   size_t ChunkOf(size_t position, size_t left) const;
+  Status ReadAgain(Session& session, std::span<const int32_t> tokens);
   Status Remember(Session& session, std::optional<Sequence>& before);
   Status GoBack(Session& session, Sequence& before);
   void Forget(std::optional<Sequence>& before);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <vector>
+
 #include "runtime/decode/session_use.h"
 
 namespace moonlit {
@@ -20,17 +23,35 @@ Status Session::Truncate(int64_t length) {
       return Errorf(Code::kInvalidArgument, "truncate: length is %lld, expected 0 to %lld",
                     static_cast<long long>(length), static_cast<long long>(sequence_.length()));
     }
-    if (!sequence_.CanTruncate(length)) {
+    if (home_->pages()->states() != nullptr && !sequence_.CanTruncate(length)) {
       return Errorf(
           Code::kUnsupported,
           "truncate: the model has recurrent layers, which can't go back from %lld tokens to %lld; start again "
           "from 0, or fork the session where you want to come back to",
           static_cast<long long>(sequence_.length()), static_cast<long long>(length));
     }
-    const std::lock_guard<std::mutex> lock(home_->mutex());
-    sequence_.Truncate(length);
-    return Status();
+    return Cut(length);
   });
+}
+
+// Where pages that the next token sees were given back, the text is read again from the last place that has them.
+Status Session::Cut(int64_t length) {
+  std::vector<int32_t> again;
+  {
+    const std::lock_guard<std::mutex> lock(home_->mutex());
+    const int64_t reachable = sequence_.Reachable(length);
+    const auto tokens = sequence_.tokens().first(static_cast<size_t>(length)).subspan(static_cast<size_t>(reachable));
+    again.assign(tokens.begin(), tokens.end());
+    if (std::find(again.begin(), again.end(), Sequence::kNoToken) != again.end()) {
+      return Errorf(
+          Code::kUnsupported,
+          "truncate: the cache does not have all that the model sees at %lld tokens, and not all of them have "
+          "ids to be read again by; start again from 0",
+          static_cast<long long>(length));
+    }
+    sequence_.Truncate(reachable);
+  }
+  return again.empty() ? Status() : home_->read(*this, again);
 }
 
 Status Session::Drop(int64_t first, int64_t last) {
@@ -49,6 +70,7 @@ Status Session::Drop(int64_t first, int64_t last) {
           "drop: the model's tokens can't be moved (it has recurrent layers, learned positions, or reads a text as a "
           "whole); start again");
     }
+    if (last == sequence_.length()) return Cut(first);
     const std::lock_guard<std::mutex> lock(home_->mutex());
     sequence_.Drop(first, last);
     return Status();

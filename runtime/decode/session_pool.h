@@ -5,16 +5,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "runtime/base/status.h"
 #include "runtime/cache/cache.h"
 
 namespace moonlit {
 
+class Session;
+
 class SessionPool {
  public:
+  // Appends tokens to a session whose only user the caller is, by steps of the engine; set by it.
+  using Reader = std::function<Status(Session& session, std::span<const int32_t> tokens)>;
   // can_shift: Plan::can_shift.
   SessionPool(std::unique_ptr<PagePool> pages, size_t most, bool can_shift)
       : pages_(std::move(pages)), most_(most), can_shift_(can_shift) {}
@@ -34,6 +41,7 @@ class SessionPool {
   std::mutex& mutex() { return mutex_; }
   PagePool* pages() { return pages_.get(); }
   bool can_shift() const { return can_shift_; }
+  Reader read;
 
  private:
   std::mutex mutex_;

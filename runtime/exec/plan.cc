@@ -32,6 +32,7 @@ class PlanImpl : public Plan {
   }
   const PlanOptions& options() const override { return options_; }
   const std::vector<PageLayout>& cache_groups() const override { return groups_; }
+  size_t lookback(size_t group) const override { return lookbacks_[group]; }
   size_t state_bytes() const override { return state_floats_ * sizeof(float); }
   PlanSize size() const override { return {weights_->packed_bytes(), arena_.size()}; }
   bool whole_sequences() const override { return whole_sequences_; }
@@ -70,6 +71,7 @@ class PlanImpl : public Plan {
   bool whole_sequences_ = false, learned_positions_ = false;
   std::unique_ptr<WeightStore> weights_;
   std::vector<PageLayout> groups_;
+  std::vector<size_t> lookbacks_;                  // [groups]
   std::vector<size_t> group_of_, layer_in_group_;  // [attention nodes]
   std::vector<std::unique_ptr<RopeAngles>> angles_;
   std::vector<std::unique_ptr<AttentionGeometry>> geometries_;
@@ -177,6 +179,11 @@ void PlanImpl::ChooseKernels() {
   bindings_.recurrent = &GetLinearAttentionTable(options_.variant);
 }
 
+size_t LookbackOf(const AttentionSpec& spec) {
+  if (spec.bidirectional) return 0;
+  return spec.window == 0 || spec.chunk == 0 ? spec.window + spec.chunk : std::min(spec.window, spec.chunk);
+}
+
 // Layers with equal KV heads, head sizes, window and chunk share a cache group, in graph order.
 Status PlanImpl::MakeCacheGroups() {
   std::vector<const AttentionSpec*> specs;  // of the groups
@@ -184,7 +191,7 @@ Status PlanImpl::MakeCacheGroups() {
     if (stage.kind != StageKind::kAttention) continue;
     const AttentionSpec& spec = stage.attention;
     whole_sequences_ |= spec.bidirectional;
-    if (stage.kv_index != stage.attention_index) {  // an earlier layer's cache
+    if (stage.kv_index != stage.attention_index) {  // an earlier layer's cache, with the same window and chunk
       group_of_.push_back(group_of_[stage.kv_index]);
       layer_in_group_.push_back(layer_in_group_[stage.kv_index]);
       continue;
@@ -198,6 +205,7 @@ Status PlanImpl::MakeCacheGroups() {
     if (g == groups_.size()) {
       specs.push_back(&spec);
       AddCacheGroup(spec);
+      lookbacks_.push_back(LookbackOf(spec));
     }
     group_of_.push_back(g);
     layer_in_group_.push_back(groups_[g].layers++);

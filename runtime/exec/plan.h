@@ -66,8 +66,8 @@ enum class Outputs : uint8_t { kNone, kLast, kAll };  // which rows of a span go
 // A run of consecutive tokens of one sequence. Pointers are the caller's and live until Run returns.
 struct StepSpan {
   std::span<const int32_t> tokens;  // ids, each below vocab_size()
-  // [groups] -> page pointers of the sequence for that cache group; all pages up to slot first_slot + tokens.size() exist and
-  // those that the step writes are owned by this sequence alone.
+  // [groups] -> page pointers of the sequence for that cache group; all pages up to slot first_slot + tokens.size() exist that the
+  // group looks back to (Plan::lookback), null is what no token sees, and those that the step writes are owned by this sequence alone.
   std::span<uint8_t* const* const> pages;
   int64_t first_slot;                       // slots below it are filled: the sequence's length before the step
   std::span<const int32_t> positions = {};  // [tokens] RoPE positions; empty: the slot number + the last run's shift
@@ -118,6 +118,9 @@ class Plan {
   virtual const PlanOptions& options() const = 0;
   // One page layout a cache group; a sequence has pages for each.
   virtual const std::vector<PageLayout>& cache_groups() const = 0;
+  // How many tokens a token sees in the layers of a cache group, itself among them; 0: all before it. Pages that lie before what the
+  // next token sees may be null.
+  virtual size_t lookback(size_t) const { return 0; }
   // What recurrent layers remember of one sequence; 0: the model has none.
   virtual size_t state_bytes() const { return 0; }
   virtual PlanSize size() const = 0;

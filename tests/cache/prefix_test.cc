@@ -261,27 +261,82 @@ TEST(Drop, WhatFollowsIsNotShared) {
   EXPECT_EQ(Sequence(pool.get()).TakePrefix(then), 32u);
 }
 
-TEST(Forget, LeavesHolesInOneGroup) {
-  const auto pool = MakePool({16, 16}, 8);
-  const auto text = Text(70);
+// Slots that the group's next token does not see, but for a block of spare ones.
+TEST(Lookback, PagesThatNobodySeesAreGivenBack) {
+  const auto pool = MakePool({16, 16}, 10, {.lookback = {0, 20}});
+  const auto text = Text(90);
   Sequence sequence(pool.get());
-  ASSERT_TRUE(AppendTokens(sequence, text).ok());
-  sequence.Forget(1, 40);
+  ASSERT_TRUE(AppendTokens(sequence, std::span(text).first(67)).ok());  // sees 48 to 67
+  EXPECT_EQ(sequence.page(1, 1), Sequence::kHole);
+  EXPECT_EQ(sequence.pages()[1][1], nullptr);
+  EXPECT_NE(sequence.page(1, 2), Sequence::kHole);
+  EXPECT_NE(sequence.page(0, 0), Sequence::kHole);
   EXPECT_EQ(pool->cached_pages(1), 2u);
   EXPECT_EQ(pool->cached_pages(0), 0u);
-  EXPECT_EQ(sequence.pages()[1][0], nullptr);
-  EXPECT_EQ(sequence.pages()[1][1], nullptr);
-  EXPECT_NE(sequence.pages()[1][2], nullptr);
-  EXPECT_NE(sequence.pages()[0][0], nullptr);
   const Sequence fork = sequence.Fork();
-  EXPECT_EQ(fork.pages()[1][1], nullptr);
-  ASSERT_TRUE(AppendTokens(sequence, Text(20, 100)).ok());
-  EXPECT_EQ(Get(sequence, 1, 40), Get(sequence, 0, 40));
-  EXPECT_EQ(Get(sequence, 1, 89), Get(sequence, 0, 89));
-  sequence.Drop(0, 16);
-  EXPECT_EQ(sequence.pages()[1][0], nullptr);
-  EXPECT_NE(sequence.pages()[1][1], nullptr);
-  sequence.Truncate(0);
+  EXPECT_EQ(fork.page(1, 1), Sequence::kHole);
+  ASSERT_TRUE(AppendTokens(sequence, std::span(text).subspan(67)).ok());
+  EXPECT_EQ(sequence.page(1, 2), Sequence::kHole);
+  for (int64_t slot = 71; slot < 90; ++slot) EXPECT_EQ(Get(sequence, 1, slot), Get(sequence, 0, slot));
+}
+
+TEST(Lookback, ACutTakesPagesBackFromTheIndex) {
+  const auto pool = MakePool({16, 16}, 10, {.lookback = {0, 20}});
+  const auto text = Text(80);
+  Sequence sequence(pool.get());
+  ASSERT_TRUE(AppendTokens(sequence, text).ok());
+  ASSERT_EQ(sequence.page(1, 1), Sequence::kHole);
+  ASSERT_TRUE(sequence.CanTruncate(40));
+  sequence.Truncate(40);
+  EXPECT_EQ(sequence.page(1, 0), Sequence::kHole);
+  for (int64_t slot = 21; slot < 40; ++slot) EXPECT_EQ(Get(sequence, 1, slot), Get(sequence, 0, slot));
+}
+
+// Where the index does not have them any more, a text is taken up where it has, and others as far as it has.
+TEST(Lookback, PagesOfTheIndexGoWhenOthersWantTheRoom) {
+  const auto pool = MakePool({16, 16}, 10, {.lookback = {0, 20}, .pages = {10, 6}});
+  const auto text = Text(80);
+  Sequence sequence(pool.get());
+  ASSERT_TRUE(AppendTokens(sequence, text).ok());  // holds three of six pages, the index all but one
+  EXPECT_EQ(pool->free_pages(1), 1u);
+  EXPECT_EQ(Sequence(pool.get()).TakePrefix(std::span(text).first(48)), 48u);
+  {
+    Sequence other(pool.get());
+    ASSERT_TRUE(AppendTokens(other, Text(40, 500)).ok());
+    EXPECT_EQ(pool->free_pages(1), 0u);
+    EXPECT_FALSE(sequence.CanTruncate(33));
+    EXPECT_EQ(sequence.Reachable(33), 0);
+    EXPECT_EQ(sequence.Reachable(75), 75);
+    EXPECT_EQ(Sequence(pool.get()).TakePrefix(std::span(text).first(48)), 0u);
+    EXPECT_EQ(Sequence(pool.get()).TakePrefix(text), 80u);
+  }
+  // Who reads the text anew gives the index what it lacks.
+  const Sequence blocker = sequence.Fork();
+  Sequence anew(pool.get());
+  ASSERT_TRUE(AppendTokens(anew, std::span(text).first(33)).ok());
+  EXPECT_EQ(anew.page(0, 1), sequence.page(0, 1));
+  EXPECT_EQ(Sequence(pool.get()).TakePrefix(std::span(text).first(32)), 32u);
+}
+
+// The beginning that is kept comes near again, but its pages are gone: its group does without, however the text was read.
+TEST(Lookback, WhatWasGivenBackIsLostAfterADrop) {
+  const auto pool = MakePool({16, 16}, 10, {.lookback = {0, 40}});
+  for (size_t first_step : {80, 79, 33}) {
+    const auto text = Text(80);
+    Sequence sequence(pool.get());
+    ASSERT_TRUE(AppendTokens(sequence, std::span(text).first(first_step)).ok());
+    ASSERT_TRUE(AppendTokens(sequence, std::span(text).subspan(first_step)).ok());
+    sequence.Drop(32, 64);
+    ASSERT_EQ(sequence.length(), 48);
+    EXPECT_EQ(sequence.page(1, 0), Sequence::kHole);
+    EXPECT_EQ(sequence.page(1, 1), Sequence::kHole);
+    EXPECT_NE(sequence.page(1, 2), Sequence::kHole);
+    EXPECT_TRUE(sequence.CanTruncate(40));
+    // Where the text ends with the kept beginning it is a text like others.
+    EXPECT_TRUE(sequence.CanTruncate(32));
+    sequence.Truncate(32);
+    EXPECT_NE(sequence.page(1, 0), Sequence::kHole);
+  }
 }
 
 }  // namespace

@@ -113,15 +113,19 @@ TEST(SessionFile, AnEmptySequenceAndHoles) {
   auto empty = Restore(Bytes(Sequence(pool.get())), pool.get());
   ASSERT_TRUE(empty.ok()) << empty.status().ToString();
   EXPECT_EQ(empty->length(), 0);
-  Sequence sequence(pool.get());
+  const auto looking = MakePool({16, 16}, 8, {.lookback = {0, 9}});
+  Sequence sequence(looking.get());
   ASSERT_TRUE(AppendTokens(sequence, Text(40)).ok());
-  sequence.Forget(1, 20);
+  ASSERT_EQ(sequence.page(1, 0), Sequence::kHole);
   const auto refused = Restore(Bytes(sequence), pool.get());
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.status().ToString(), HasSubstr("pages are missing"));
-  const auto taken = Restore(Bytes(sequence), pool.get(), kFacts, {.any_variant = false, .holes = true});
+  const auto taken = Restore(Bytes(sequence), looking.get());
   ASSERT_TRUE(taken.ok()) << taken.status().ToString();
   EXPECT_EQ(taken.value().pages()[1][0], nullptr);
+  EXPECT_EQ(Get(*taken, 1, 39), Get(sequence, 1, 39));
+  EXPECT_FALSE(taken->CanTruncate(20)) << "a file's blocks are in no index";
+  EXPECT_EQ(taken->Reachable(20), 0);
 }
 
 TEST(SessionFile, AWriteThatFailsLeavesTheOldFile) {
@@ -149,7 +153,7 @@ TEST(SessionFile, WhatDoesNotBelongHereIsNamed) {
   SessionFacts facts = kFacts;
   facts.variant = "arm_neon";
   expect(Restore(bytes, pool.get(), facts), Code::kUnsupported, "expected the kernel variant arm_neon, found x86_fast");
-  EXPECT_TRUE(Restore(bytes, pool.get(), facts, {.any_variant = true, .holes = false}).ok());
+  EXPECT_TRUE(Restore(bytes, pool.get(), facts, {.any_variant = true}).ok());
   facts = kFacts;
   facts.model = "another";
   expect(Restore(bytes, pool.get(), facts), Code::kUnsupported, "expected the model another, found a model");

@@ -313,7 +313,7 @@ TEST(EngineCache, AFileOfAnotherVariantNeedsConsent) {
   EXPECT_THAT(refused.ToString(), HasSubstr(runnable[0]));
   EXPECT_THAT(refused.ToString(), HasSubstr(runnable[1]));
   EXPECT_EQ(session->length(), 0);
-  ASSERT_TRUE(reader->Restore(*session, path, {.any_variant = true, .holes = false}).ok());
+  ASSERT_TRUE(reader->Restore(*session, path, {.any_variant = true}).ok());
   Feed(*reader, *session, Ids(3, 8));
 }
 

@@ -55,24 +55,45 @@ std::vector<float> FakeLogits(std::span<const int32_t> tokens) {
   return logits;
 }
 
-FakePlan::FakePlan(const PlanOptions& options) : options_(options) {
+FakePlan::FakePlan(const PlanOptions& options, const std::vector<size_t>& lookbacks)
+    : options_(options), lookbacks_(lookbacks) {
   PageLayout layout{};
   layout.page_tokens = static_cast<uint32_t>(options.page_tokens);
   layout.page_bytes = options.page_tokens * sizeof(int32_t);
-  groups_ = {layout};
+  groups_.assign(lookbacks.size(), layout);
+}
+
+Status FakePlan::CheckLookbacks(const StepSpan& span) const {
+  const size_t page_tokens = options_.page_tokens, begin = static_cast<size_t>(span.first_slot);
+  for (size_t g = 1; g < groups_.size(); ++g) {
+    for (size_t s = begin; s < begin + span.tokens.size(); ++s) {
+      for (size_t seen = s + 1 < lookbacks_[g] ? 0 : s + 1 - lookbacks_[g]; seen <= s; ++seen) {
+        const uint8_t* page = span.pages[g][seen / page_tokens];
+        const size_t at = seen % page_tokens * sizeof(int32_t);
+        if (page != nullptr && std::memcmp(page + at, span.pages[0][seen / page_tokens] + at, sizeof(int32_t)) == 0) {
+          continue;
+        }
+        return Errorf(Code::kInternal, "group %zu: the token at %zu does not see %zu", g, s, seen);
+      }
+    }
+  }
+  return Status();
 }
 
 Status FakePlan::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) {
   ++runs;
   const size_t page_tokens = options_.page_tokens;
-  const auto slot = [&](const StepSpan& span, size_t s) {
-    return span.pages[0][s / page_tokens] + s % page_tokens * sizeof(int32_t);
+  const auto slot = [&](const StepSpan& span, size_t s, size_t g = 0) {
+    return span.pages[g][s / page_tokens] + s % page_tokens * sizeof(int32_t);
   };
   for (const StepSpan& span : spans) {
     tokens += span.tokens.size();
     for (size_t i = 0; i < span.tokens.size(); ++i) {
-      std::memcpy(slot(span, static_cast<size_t>(span.first_slot) + i), &span.tokens[i], sizeof(int32_t));
+      for (size_t g = 0; g < groups_.size(); ++g) {
+        std::memcpy(slot(span, static_cast<size_t>(span.first_slot) + i, g), &span.tokens[i], sizeof(int32_t));
+      }
     }
+    MOONLIT_RETURN_IF_ERROR(CheckLookbacks(span));
   }
   if (on_run) MOONLIT_RETURN_IF_ERROR(on_run(spans));
   if (abort != nullptr && *abort) return Status(Code::kCancelled, "cancelled");
@@ -90,24 +111,25 @@ Status FakePlan::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, 
   return Status();
 }
 
-LoadedModel MakeFakeModel(FakePlan** plan, size_t n_ctx_train, bool add_bos) {
+LoadedModel MakeFakeModel(FakePlan** plan, size_t n_ctx_train, bool add_bos, const std::vector<size_t>& lookbacks) {
   LoadedModel model;
   model.facts.architecture = "fake";
   model.facts.n_vocab = kFakeVocab;
   model.facts.n_ctx_train = n_ctx_train;
   model.facts.identity = "fake model";
   model.tokenizer = MakeFakeTokenizer(add_bos);
-  model.make_plan = [plan](const PlanOptions& options) -> Result<std::unique_ptr<Plan>> {
-    auto made = std::make_unique<FakePlan>(options);
+  model.make_plan = [plan, lookbacks](const PlanOptions& options) -> Result<std::unique_ptr<Plan>> {
+    auto made = std::make_unique<FakePlan>(options, lookbacks);
     if (plan != nullptr) *plan = made.get();
     return std::unique_ptr<Plan>(std::move(made));
   };
   return model;
 }
 
-std::unique_ptr<Engine> MakeFakeEngine(EngineOptions options, FakePlan** plan, bool add_bos) {
+std::unique_ptr<Engine> MakeFakeEngine(EngineOptions options, FakePlan** plan, bool add_bos,
+                                       const std::vector<size_t>& lookbacks) {
   if (options.threads == 0) options.threads = 2;
-  auto engine = Engine::Create(MakeFakeModel(plan, 256, add_bos), options);
+  auto engine = Engine::Create(MakeFakeModel(plan, 256, add_bos, lookbacks), options);
   EXPECT_TRUE(engine.ok()) << engine.status().ToString();
   return std::move(engine).value();
 }

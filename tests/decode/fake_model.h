@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model without weights: its "cache" holds token ids, and its logits are a hash of all tokens of the sequence so far,
-// read back from the cache's pages. So any mistake in pages, slots, chunks or lengths changes every later logit.
+// read back from the cache's pages. So any mistake in pages, slots, chunks or lengths changes every later logit. Groups with a
+// lookback hold the tokens too, and a run fails where one of those that are seen is not there.
 #pragma once
 
 #include <functional>
@@ -30,13 +31,15 @@ std::vector<float> FakeLogits(std::span<const int32_t> tokens);
 
 class FakePlan final : public Plan {
  public:
-  explicit FakePlan(const PlanOptions& options);
+  // lookbacks: of the cache groups, which all hold the tokens; the first sees all.
+  FakePlan(const PlanOptions& options, const std::vector<size_t>& lookbacks);
   size_t vocab_size() const override { return kFakeVocab; }
   const PlanOptions& options() const override { return options_; }
   const std::vector<PageLayout>& cache_groups() const override { return groups_; }
   PlanSize size() const override { return {}; }
   std::string Describe() const override { return "a fake"; }
   bool whole_sequences() const override { return encoder; }
+  size_t lookback(size_t group) const override { return lookbacks_[group]; }
   Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) override;
 
   // Called at the start of every Run; what it returns, if not OK, is Run's result (after the slots have been scribbled
@@ -47,15 +50,19 @@ class FakePlan final : public Plan {
   size_t tokens = 0;  // that all runs have computed
 
  private:
+  Status CheckLookbacks(const StepSpan& span) const;
   PlanOptions options_;
+  std::vector<size_t> lookbacks_;
   std::vector<PageLayout> groups_;
 };
 
 // `plan` (may be null) receives the plan when the engine is made.
-LoadedModel MakeFakeModel(FakePlan** plan, size_t n_ctx_train = 256, bool add_bos = true);
+LoadedModel MakeFakeModel(FakePlan** plan, size_t n_ctx_train = 256, bool add_bos = true,
+                          const std::vector<size_t>& lookbacks = {0});
 
 // Two threads, 256 tokens of context if `options` says nothing else.
-std::unique_ptr<Engine> MakeFakeEngine(EngineOptions options = {}, FakePlan** plan = nullptr, bool add_bos = true);
+std::unique_ptr<Engine> MakeFakeEngine(EngineOptions options = {}, FakePlan** plan = nullptr, bool add_bos = true,
+                                       const std::vector<size_t>& lookbacks = {0});
 
 // Keeps every row with its number.
 class RowsConsumer final : public LogitsConsumer {

@@ -99,7 +99,10 @@ std::vector<float> AttentionModel::Outputs(const std::vector<AttentionAct>& acts
   auto plan = MakePlan(pool->get(), run);
   EXPECT_TRUE(plan.ok()) << plan.status().ToString();
   if (!plan.ok()) return {};
-  auto pages = PagePool::Create((*plan)->cache_groups(), 64, {.share_prefixes = false});
+  PagePoolOptions pool_options{.share_prefixes = false};
+  const size_t groups = (*plan)->cache_groups().size();
+  for (size_t g = 0; g < groups && run.give_back; ++g) pool_options.lookback.push_back((*plan)->lookback(g));
+  auto pages = PagePool::Create((*plan)->cache_groups(), 64, pool_options);
   EXPECT_TRUE(pages.ok()) << pages.status().ToString();
   Sequence sequence(pages->get());
   std::vector<float> out;
@@ -113,6 +116,9 @@ std::vector<float> AttentionModel::Outputs(const std::vector<AttentionAct>& acts
       std::vector<int32_t> tokens;
       for (size_t i = 0; i < count; ++i) tokens.push_back(Token(read++));
       EXPECT_TRUE(sequence.Reserve(sequence.length() + static_cast<int64_t>(count)).ok());
+      if (run.most_pages != nullptr) {
+        *run.most_pages = std::max(*run.most_pages, 64 - (*pages)->free_pages(groups - 1));
+      }
       const StepSpan span{.tokens = tokens,
                           .pages = sequence.pages(),
                           .first_slot = sequence.length(),
