@@ -130,6 +130,37 @@ TEST(AttentionAccuracyMixed, ScoresOfTenThousand) {
   }
 }
 
+// The reference of a segment follows a score that lies more than a factor of 2^8 above it: below that probabilities reach 256, above it
+// all that was summed is rescaled. Tiles rise by nearly as much, by as much, by a little more and by far, once and again and again.
+TEST(AttentionAccuracyMixed, ScoresThatRiseByAboutTwoToTheEighth) {
+  constexpr size_t kTokens = 384, kDim = 64;
+  Options options;
+  options.scale = 0.693147181f;  // so that q . k is in units of log2
+  Row row;
+  row.q.assign(kDim, 0.0f);
+  row.q[0] = 1.0f;
+  row.last = kTokens;
+  const std::vector<float> below = NormalValues(kTokens, 31), values = NormalValues(kTokens * kDim, 32);
+  for (const float rise : {7.9f, 7.999f, 8.0f, 8.001f, 8.1f, 60.0f}) {
+    for (const size_t rises : {1u, 5u}) {
+      std::vector<float> keys(kTokens * kDim);
+      for (size_t j = 0; j < kTokens; ++j) {
+        const auto steps = static_cast<float>(j / kAttentionTile < rises ? j / kAttentionTile : rises);
+        keys[j * kDim] = steps * rise - (j % kAttentionTile == 0 ? 0.0f : 0.5f * fabsf(below[j]));
+      }
+      for (Variant variant : RunnableVariants()) {
+        for (CacheType type : kAllCacheTypes) {
+          CacheShape shape;
+          shape.key_type = shape.value_type = type;
+          const Cache cache(shape, variant, keys, values);
+          EXPECT_LE(WorstError(variant, cache, {row}, options), Bound(type, variant, 3))
+              << Describe(variant, shape) << " rise " << rise << ", " << rises << " times";
+        }
+      }
+    }
+  }
+}
+
 // Numbers below 2^-14 are subnormal in F16 and a hundredth of a percent of unit-normal data. Whoever takes them for zeros
 // loses the whole result here.
 TEST(AttentionAccuracyMixed, SubnormalHalves) {

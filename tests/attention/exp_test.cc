@@ -60,7 +60,7 @@ TEST(Exp, BelowTwoUlp) {
               2.0)
         << VariantName(named.variant);
     EXPECT_LT(WorstUlp(
-                  named.table->exp2_not_positive, [](double x) { return exp2(x); }, -130, 0),
+                  named.table->exp2_not_positive, [](double x) { return exp2(x); }, -130, 127),  // attention: up to 8
               2.0)
         << VariantName(named.variant);
     EXPECT_LT(WorstUlp(
