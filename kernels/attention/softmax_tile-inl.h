@@ -30,7 +30,7 @@ ScoreRule MakeScoreRule(const AttentionArgs& args) {
   return rule;
 }
 
-HWY_INLINE float Exp2Of(float x) { return hn::GetLane(Exp2NotPositive(DF32(), hn::Set(DF32(), x))); }
+HWY_INLINE float Exp2Of(float x) { return hn::GetLane(Exp2UpTo127(DF32(), hn::Set(DF32(), x))); }
 
 // out *= factor; `floats` is a multiple of 16.
 HWY_INLINE void ScaleOutputs(float* out, size_t floats, float factor) {
@@ -138,7 +138,7 @@ void SoftmaxRow(const ScoreRule& rule, const AttentionArgs& args, const TileView
   if (rises) RaiseMaximum(max, value_floats, lane_sums, triple);
   PrefetchLines(work.share.per_row_part, &work.ahead);
   const VF32 highest = hn::Set(df, triple[0]);
-  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = Exp2NotPositive(df, hn::Sub(x[v], highest)); });
+  ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = Exp2UpTo127(df, hn::Sub(x[v], highest)); });
   PrefetchLines(work.share.per_row_part, &work.ahead);
   if (rule.round_to_bf16) return StoreBF16(x, work.p16 + row * kTile, lane_sums);
   ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { hn::Store(x[v], df, scores + v * kLanes); });

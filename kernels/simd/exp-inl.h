@@ -54,9 +54,9 @@ HWY_INLINE V Exp2(D d, V x) {
   return ScaleByPowerOfTwo(d, Exp2OfFraction(d, f), shifted, x, hn::Set(d, -126.0f), hn::Set(d, 128.0f));
 }
 
-// 2^x for x <= 0, -inf or NaN: two operations fewer than Exp2, the same bits.
+// 2^x for x <= 127, -inf or NaN: two operations fewer than Exp2, the same bits.
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
-HWY_INLINE V Exp2NotPositive(D d, V x) {
+HWY_INLINE V Exp2UpTo127(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::RebindToSigned<D> di;
   const V shift = hn::Set(d, kRoundingShift);

@@ -11,7 +11,7 @@ namespace moonlit {
 // n is a multiple of 16.
 struct ExpProbeTable {
   void (*exp2)(const float* x, float* out, size_t n);
-  void (*exp2_not_positive)(const float* x, float* out, size_t n);
+  void (*exp2_up_to_127)(const float* x, float* out, size_t n);
   void (*exp)(const float* x, float* out, size_t n);
   void (*tanh)(const float* x, float* out, size_t n);
 };

@@ -18,8 +18,8 @@ HWY_INLINE void Map(const float* x, float* out, size_t n, Function function) {
 void MapExp2(const float* x, float* out, size_t n) {
   Map(x, out, n, [](D d, hn::Vec<D> v) { return Exp2(d, v); });
 }
-void MapExp2NotPositive(const float* x, float* out, size_t n) {
-  Map(x, out, n, [](D d, hn::Vec<D> v) { return Exp2NotPositive(d, v); });
+void MapExp2UpTo127(const float* x, float* out, size_t n) {
+  Map(x, out, n, [](D d, hn::Vec<D> v) { return Exp2UpTo127(d, v); });
 }
 void MapExp(const float* x, float* out, size_t n) {
   Map(x, out, n, [](D d, hn::Vec<D> v) { return Exp(d, v); });
@@ -30,7 +30,7 @@ void MapTanh(const float* x, float* out, size_t n) {
 
 }  // namespace
 
-const ExpProbeTable kExpProbeTable = {&MapExp2, &MapExp2NotPositive, &MapExp, &MapTanh};
+const ExpProbeTable kExpProbeTable = {&MapExp2, &MapExp2UpTo127, &MapExp, &MapTanh};
 
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
