@@ -186,7 +186,7 @@ MOONLIT_API moonlit_code moonlit_session_fork(moonlit_session* session, moonlit_
 /* Writes at most `capacity` ids of the session's tokens to `ids` (may be NULL when capacity is 0). Returns their full number. */
 MOONLIT_API size_t moonlit_session_tokens(const moonlit_session* session, int32_t* ids, size_t capacity);
 
-/* Writes the session (tokens and cache) to a file, which appears complete or not at all. */
+/* Writes the session (tokens and cache) to a file, which appears complete or not at all and must not be one of the model's. */
 MOONLIT_API moonlit_code moonlit_session_save(moonlit_session* session, const char* path, moonlit_error* error);
 enum {
   MOONLIT_ANY_VARIANT = 1 /* take a file of another kernel variant: what follows is as good, but not the same bits */
@@ -362,8 +362,17 @@ typedef struct moonlit_write_result {
   uint64_t fallbacks; /* tensors with rows that are no multiple of the type's block: another format was taken */
 } moonlit_write_result;
 
+/* Before something is written beside what is read: MOONLIT_INVALID_ARGUMENT when `out` is, by whatever name (links are followed), one of
+ * the files `inputs` [count]. The functions here that write ask it of a model's own files and of the files in their options. */
+MOONLIT_API moonlit_code moonlit_check_output(const char* out, const char* const* inputs, size_t count,
+                                              moonlit_error* error);
+
+/* Files are written under temporary names beside their own (NAME.part-...). A program that a signal ends in the middle may remove them:
+ * async-signal-safe, to be called by its handler before the process ends. */
+MOONLIT_API void moonlit_remove_unfinished_files(void);
+
 /* Writes a GGUF file anew with weights in another format; metadata is kept. `in` as for moonlit_model_load, but for "poet". `out`
- * appears complete or not at all; it must not be the input. `result` may be NULL. */
+ * appears complete or not at all; it must not be a file of the input or the importance matrix. `result` may be NULL. */
 MOONLIT_API moonlit_code moonlit_quantize(const char* in, const char* out, const moonlit_write_options* options,
                                           moonlit_write_result* result, moonlit_error* error);
 /* Writes a Hugging Face folder as a GGUF file, with the keys that llama.cpp's converter writes. options->type NULL: the type that the

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "runtime/api/find_model.h"
 #include "runtime/api/handles.h"
+#include "runtime/base/file.h"
 #include "runtime/convert/hugging_face.h"
 #include "runtime/convert/quantize.h"
 
@@ -58,6 +61,12 @@ void moonlit_write_options_init(moonlit_write_options* options, size_t size) {
   defaults.size = size;
   std::memcpy(options, &defaults, std::min(size, sizeof defaults));
 }
+
+moonlit_code moonlit_check_output(const char* out, const char* const* inputs, size_t count, moonlit_error* error) {
+  return Guard(error, [&] { return moonlit::RefuseInputs(out, std::vector<std::string>(inputs, inputs + count)); });
+}
+
+void moonlit_remove_unfinished_files(void) { moonlit::RemoveUnfinishedFiles(); }
 
 moonlit_code moonlit_quantize(const char* in, const char* out, const moonlit_write_options* options,
                               moonlit_write_result* result, moonlit_error* error) {

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
+#include <iterator>
 #include <system_error>
 
 namespace moonlit {
@@ -51,7 +52,39 @@ int64_t ModifiedNanoseconds(const struct stat& info) {
 #endif
 }
 
+// Names of temporary files where a signal handler finds them: it may not allocate or wait for a lock. A slot's name belongs to the
+// owner of kBusy. More files at once than slots stay behind when a signal ends the process.
+struct Unfinished {
+  enum State : int { kFree, kBusy, kListed };
+  std::atomic<int> state{kFree};
+  char path[4096] = {};  // the longest that Linux opens
+};
+Unfinished unfinished[16];
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may wait for nothing");
+
+// -1: there is no room.
+int List(const std::string& path) {
+  for (int slot = 0; slot < static_cast<int>(std::size(unfinished)); ++slot) {
+    int expected = Unfinished::kFree;
+    if (path.size() >= sizeof unfinished[slot].path) break;
+    if (!unfinished[slot].state.compare_exchange_strong(expected, Unfinished::kBusy)) continue;
+    std::memcpy(unfinished[slot].path, path.c_str(), path.size() + 1);
+    unfinished[slot].state.store(Unfinished::kListed);
+    return slot;
+  }
+  return -1;
+}
+
 }  // namespace
+
+void RemoveUnfinishedFiles() noexcept {
+  for (Unfinished& file : unfinished) {
+    int expected = Unfinished::kListed;
+    if (!file.state.compare_exchange_strong(expected, Unfinished::kBusy)) continue;
+    unlink(file.path);
+    file.state.store(Unfinished::kListed);
+  }
+}
 
 Result<File> File::Open(const std::string& path) {
   File file;
@@ -107,6 +140,17 @@ Status File::ReadAt(uint64_t offset, void* out, size_t size) const {
   return Status();
 }
 
+Status RefuseInputs(const std::string& out, std::span<const std::string> inputs) {
+  struct stat target, info;
+  if (stat(out.c_str(), &target) != 0) return Status();
+  for (const std::string& input : inputs) {
+    if (stat(input.c_str(), &info) != 0 || info.st_ino != target.st_ino || info.st_dev != target.st_dev) continue;
+    return Errorf(Code::kInvalidArgument, "%s would be written over an input (%s): give another name for the output",
+                  out.c_str(), input.c_str());
+  }
+  return Status();
+}
+
 Result<AtomicFile> AtomicFile::Create(const std::string& path) {
   static std::atomic<uint32_t> counter{0};
   AtomicFile file;
@@ -116,15 +160,18 @@ Result<AtomicFile> AtomicFile::Create(const std::string& path) {
     return Errorf(Code::kInvalidArgument, "%s: expected a name for a file, found a %s there", path.c_str(),
                   S_ISDIR(info.st_mode) ? "folder" : "pipe or device");
   }
+  int error = 0;
   // O_EXCL never opens somebody's file or link of that name; a leftover of a crashed process with our id costs one more try.
   for (int attempt = 0; attempt < 100; ++attempt) {
     file.temporary_ = path + ".part-" + std::to_string(getpid()) + "-" + std::to_string(counter.fetch_add(1));
+    // Listed before it is there: no moment is left out, and removing what is not there yet does no harm.
+    file.slot_ = List(file.temporary_);
     file.descriptor_ = OpenRetrying(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0666);
     if (file.descriptor_ >= 0) return file;
-    if (errno != EEXIST) break;
+    error = errno;
+    file.Forget();
+    if (error != EEXIST) break;
   }
-  const int error = errno;
-  file.temporary_.clear();
   return SystemError(path, "create it", error);
 }
 
@@ -134,7 +181,16 @@ void AtomicFile::Discard() {
   if (descriptor_ >= 0) close(descriptor_);
   descriptor_ = -1;
   if (!temporary_.empty()) unlink(temporary_.c_str());
+  Forget();
+}
+
+void AtomicFile::Forget() {
   temporary_.clear();
+  if (slot_ < 0) return;
+  // A handler on another thread may hold the name for the moment in which it removes the file.
+  int expected = Unfinished::kListed;
+  while (!unfinished[slot_].state.compare_exchange_weak(expected, Unfinished::kFree)) expected = Unfinished::kListed;
+  slot_ = -1;
 }
 
 void AtomicFile::Swap(AtomicFile& other) noexcept {
@@ -142,6 +198,7 @@ void AtomicFile::Swap(AtomicFile& other) noexcept {
   std::swap(size_, other.size_);
   path_.swap(other.path_);
   temporary_.swap(other.temporary_);
+  std::swap(slot_, other.slot_);
 }
 
 Status AtomicFile::Fail(const char* action) {
@@ -175,7 +232,7 @@ Status AtomicFile::Commit() {
   // Linux frees the descriptor even when close reports EINTR.
   if (close(closing) != 0 && errno != EINTR) return Fail("finish writing it");
   if (rename(temporary_.c_str(), path_.c_str()) != 0) return Fail("rename the finished file to it");
-  temporary_.clear();
+  Forget();
   // The name itself is safe only when the folder is on the disk too. Some file systems can't synchronise folders: that is no
   // reason to call a complete file a failure.
   const int folder = OpenRetrying(FolderOf(path_).c_str(), O_RDONLY | O_DIRECTORY, 0);

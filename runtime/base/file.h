@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "runtime/base/status.h"
@@ -55,6 +56,10 @@ class File {
   std::string path_;
 };
 
+// kInvalidArgument when `out` is, by whatever name (links are followed), one of `inputs`: whoever writes asks before, with every file
+// that is read for it. What does not exist is neither. One rule for all: device and inode.
+Status RefuseInputs(const std::string& out, std::span<const std::string> inputs);
+
 // A file that appears complete or not at all: written under a temporary name in the same folder, then synchronised, renamed, and
 // the folder synchronised. Destroying it without Commit() removes the temporary file and leaves an older `path` as it was.
 // Move only; one thread at a time.
@@ -79,11 +84,18 @@ class AtomicFile {
  private:
   void Swap(AtomicFile& other) noexcept;
   void Discard();
+  // The temporary name is no longer there, or no longer ours.
+  void Forget();
   Status Fail(const char* action);
   int descriptor_ = -1;
   uint64_t size_ = 0;
   std::string path_;
   std::string temporary_;
+  int slot_ = -1;  // of the unfinished files
 };
+
+// Removes the temporary files of every AtomicFile of this process, which are of no use after it: for a handler of signals that end
+// it, and async-signal-safe. Writing on ends in a Status.
+void RemoveUnfinishedFiles() noexcept;
 
 }  // namespace moonlit

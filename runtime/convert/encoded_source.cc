@@ -75,6 +75,12 @@ std::vector<const TensorInfo*> EncodedSource::All() const {
   return all;
 }
 
+std::vector<std::string> EncodedSource::Files() const {
+  std::vector<std::string> paths = base_->Files();
+  if (importance_ != nullptr) paths.push_back(importance_->path);
+  return paths;
+}
+
 Result<uint64_t> EncodedSource::Fingerprint() const {
   MOONLIT_ASSIGN_OR_RETURN(const uint64_t base, base_->Fingerprint());
   Checksum sum;

@@ -31,6 +31,8 @@ class EncodedSource : public WeightSource {
   // whole rows.
   Status Read(const TensorInfo& tensor, uint64_t offset, void* out, size_t size) const override;
   std::string description() const override { return base_->description(); }
+  // The base's, and the importance matrix.
+  std::vector<std::string> Files() const override;
   // The base's, with the formats.
   Result<uint64_t> Fingerprint() const override;
 

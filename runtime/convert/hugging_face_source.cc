@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 
 #include "runtime/base/checksum.h"
 #include "runtime/weights/rows.h"
@@ -182,6 +184,16 @@ Status HuggingFaceSource::Read(const TensorInfo& tensor, uint64_t offset, void* 
   MOONLIT_RETURN_IF_ERROR(ReadRows(entry, first, last - first, whole.data()));
   std::memcpy(out, whole.data() + (offset - uint64_t{first} * row_bytes), size);
   return Status();
+}
+
+std::vector<std::string> HuggingFaceSource::Files() const {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
+    const std::string path = it->path().string();
+    if (path.ends_with(".safetensors") || path.ends_with(".json") || path.ends_with(".jinja")) paths.push_back(path);
+  }
+  return paths;
 }
 
 Result<uint64_t> HuggingFaceSource::Fingerprint() const {

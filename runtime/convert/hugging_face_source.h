@@ -31,6 +31,8 @@ class HuggingFaceSource : public WeightSource {
   std::vector<const TensorInfo*> All() const override;
   Status Read(const TensorInfo& tensor, uint64_t offset, void* out, size_t size) const override;
   std::string description() const override { return folder_; }
+  // What a model may have in its folder: *.safetensors, *.json, *.jinja.
+  std::vector<std::string> Files() const override;
   // Of every file: size, time of change, inode and header.
   Result<uint64_t> Fingerprint() const override;
 

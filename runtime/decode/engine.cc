@@ -8,6 +8,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/base/round.h"
+#include "runtime/base/file.h"
 #include "runtime/decode/session_use.h"
 #include "runtime/threads/topology.h"
 
@@ -198,6 +199,7 @@ SessionFacts Engine::SavedFacts() const {
 
 // Nobody writes to a page that this session holds, so other sessions may go on meanwhile.
 Status Engine::Save(Session& session, const std::string& path) {
+  MOONLIT_RETURN_IF_ERROR(RefuseInputs(path, impl_->facts.files));
   return session.Use([&] { return SaveSession(session.sequence_, SavedFacts(), path); });
 }
 

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/attention/page_layout.h"
 #include "kernels/cpu/variant.h"
@@ -58,6 +59,7 @@ struct ModelFacts {
   std::string architecture;  // "llama"
   std::string name;          // general.name, may be empty
   std::string file;
+  std::vector<std::string> files = {};  // WeightSource::Files: no output may replace one
   size_t n_vocab = 0, n_ctx_train = 0, n_layers = 0, n_embd = 0, n_heads = 0, n_kv_heads = 0;
   uint64_t parameters = 0;
   uint64_t file_bytes = 0;  // of the tensors

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "runtime/base/file.h"
 #include "runtime/decode/logits_file.h"
 #include "runtime/decode/logsumexp.h"
 
@@ -31,8 +32,10 @@ class SurpriseSum final : public LogitsConsumer {
     }
   }
 
-  // Each may stay away.
-  Status OpenFiles(const PerplexityOptions& options, std::span<const int32_t> ids) {
+  // Each may stay away. `inputs`: what must not be written over.
+  Status OpenFiles(const PerplexityOptions& options, std::span<const int32_t> ids, std::vector<std::string> inputs) {
+    inputs.push_back(options.logits_base);
+    if (!options.logits_out.empty()) MOONLIT_RETURN_IF_ERROR(RefuseInputs(options.logits_out, inputs));
     if (!options.logits_base.empty()) {
       MOONLIT_ASSIGN_OR_RETURN(base_, LogitsReader::Open(options.logits_base, ids, options.window, vocab_));
     }
@@ -120,7 +123,7 @@ Result<PerplexityResult> MeasurePerplexity(Engine& engine, Session& session, std
   const size_t vocab = engine.plan().vocab_size();
   MOONLIT_RETURN_IF_ERROR(Check(engine, ids, vocab, options.window));
   SurpriseSum sum(vocab);
-  MOONLIT_RETURN_IF_ERROR(sum.OpenFiles(options, ids));
+  MOONLIT_RETURN_IF_ERROR(sum.OpenFiles(options, ids, engine.facts().files));
   std::vector<int32_t> input;
   const size_t windows = ids.size() / options.window;
   Status status;

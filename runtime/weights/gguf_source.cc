@@ -243,6 +243,14 @@ Result<uint64_t> GgufSource::Fingerprint() const {
   return sum.Value();
 }
 
+std::vector<std::string> GgufSource::Files() const {
+  std::vector<std::string> paths;
+  for (const GgufFile& part : files_) {
+    if (part.file() != nullptr) paths.push_back(part.path());
+  }
+  return paths;
+}
+
 std::string GgufSource::description() const {
   if (files_.size() == 1) return files_[0].path();
   return files_[0].path() + " and its " + std::to_string(files_.size() - 1) + " other parts";

@@ -31,6 +31,7 @@ class GgufSource : public WeightSource {
   std::vector<const TensorInfo*> All() const override;
   Status Read(const TensorInfo& tensor, uint64_t offset, void* out, size_t size) const override;
   std::string description() const override;
+  std::vector<std::string> Files() const override;
   // Of every file: size, time of change, inode, header, and 64 blocks of 4 KiB. Reads less than 1 MiB.
   Result<uint64_t> Fingerprint() const override;
 

@@ -33,6 +33,8 @@ class WeightSource {
   // Reads bytes [offset, offset + size) of the tensor with pread. A short read is kCorrupt and names file and tensor.
   virtual Status Read(const TensorInfo& tensor, uint64_t offset, void* out, size_t size) const = 0;
   virtual std::string description() const = 0;  // file name(s), for messages
+  // Paths of all that was read for it, which no output may replace; empty for weights that are no files.
+  virtual std::vector<std::string> Files() const { return {}; }
   // What a cache of something made from these weights is kept by: it changes when the files do. kUnsupported for weights that are
   // no files; kIo, kCorrupt.
   virtual Result<uint64_t> Fingerprint() const;

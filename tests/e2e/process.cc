@@ -67,10 +67,15 @@ void Exchange(pid_t child, const RunOptions& options, Pipe& in, Pipe& out, Pipe&
     close(in.write_end);
     in.write_end = -1;
   }
+  bool signalled = !options.signal_when;
   int open_outputs = 2;
   while (open_outputs > 0) {
     pollfd fds[3] = {{out.read_end, POLLIN, 0}, {err.read_end, POLLIN, 0}, {in.write_end, POLLOUT, 0}};
-    if (poll(fds, 3, -1) < 0) continue;
+    if (poll(fds, 3, signalled ? -1 : 1) < 0) continue;
+    if (!signalled && options.signal_when()) {
+      signalled = true;
+      kill(child, options.signal);
+    }
     for (int i = 0; i < 2; ++i) {
       if ((fds[i].revents & (POLLIN | POLLHUP)) == 0) continue;
       char buffer[65536];

@@ -2,6 +2,7 @@
 // Runs a command and keeps what it said. Under a cross build the command is started through the emulator that CMake was given.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct RunOptions {
   std::vector<std::string> environment;  // "NAME=value" added to ours
   // SIGINT is sent once, when the first byte has come on stdout.
   bool interrupt_after_first_output = false;
+  // `signal` is sent once, as soon as this says so; it is asked again and again.
+  std::function<bool()> signal_when = {};
+  int signal = 0;
   std::string output_to;           // a file that gets stdout instead
   bool error_to_terminal = false;  // stderr is a terminal of its own, with its line ends
 };

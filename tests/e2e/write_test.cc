@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 
 const std::string kLlama = MOONLIT_SOURCE_DIR "/tests/data/golden/llama/model.gguf";
+const std::string kFolders = MOONLIT_SOURCE_DIR "/tests/data/hugging_face/";
 
 std::string Logits(const std::string& model) {
   const Outcome run = RunMoonlit({"logits", "-m", model, "--ids", "1,2,3,4,5", "--exact"});
@@ -56,6 +59,21 @@ TEST(Quantize, SaysWhatIsWrong) {
   EXPECT_EQ(RunMoonlit({"quantize", out, out, "Q4_0"}).exit_code, 2);
   EXPECT_EQ(RunMoonlit({"quantize", folder.path() + "/none.gguf", out, "Q4_0"}).exit_code, 1);
   EXPECT_EQ(RunMoonlit({"quantize", kLlama, folder.path() + "/none/out.gguf", "Q4_0"}).exit_code, 1);
+}
+
+// llama-imatrix's old format: one entry of 72 ones, as wide as the model.
+std::string OneEntryImatrix(const std::string& name) {
+  const int32_t entries = 1, length = static_cast<int32_t>(name.size()), calls = 1, count = 72;
+  const std::vector<float> ones(72, 1.0f);
+  std::string bytes;
+  const auto put = [&](const void* from, size_t size) { bytes.append(static_cast<const char*>(from), size); };
+  put(&entries, 4);
+  put(&length, 4);
+  put(name.data(), name.size());
+  put(&calls, 4);
+  put(&count, 4);
+  put(ones.data(), 288);
+  return bytes;
 }
 
 struct Comparison {
@@ -98,9 +116,61 @@ TEST(Perplexity, ComparesTwoModelsByTheirLogits) {
   EXPECT_EQ(RunMoonlit({"perplexity", "-m", kLlama, "-p", text, "-c", "8", "--compare", base}).exit_code, 2);
 }
 
-// ---- Hugging Face folders
+// Every command that writes and every file that it reads; also by a link.
+TEST(Outputs, AreNeverInputs) {
+  const TempFolder folder;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "the word " + std::to_string(i * i) + " ";
+  const std::string words = folder.Write("words", text), model = folder.Write("model.gguf", ReadWholeFile(kLlama));
+  const std::string base = folder.path() + "/base", link = folder.path() + "/link", cache = folder.path() + "/cache";
+  const std::string imatrix = folder.Write("imatrix", OneEntryImatrix("blk.0.attn_q.weight"));
+  const std::vector<std::string> judge = {"perplexity", "-m", model, "-f", words, "-c", "16", "--exact"};
+  const auto with = [](std::vector<std::string> command, const std::vector<std::string>& more) {
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  };
+  ASSERT_EQ(RunMoonlit(with(judge, {"--logits-out", base})).exit_code, 0);
+  const auto refuses = [&](const std::vector<std::string>& command, const std::string& input, RunOptions options = {}) {
+    const std::string before = ReadWholeFile(input);
+    const Outcome run = RunMoonlit(command, options);
+    EXPECT_EQ(run.exit_code, 2) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("over an input"));
+    EXPECT_TRUE(ReadWholeFile(input) == before) << input;
+  };
+  for (const std::string& input : {words, model, base}) {
+    std::filesystem::remove(link);
+    std::filesystem::create_symlink(input, link);
+    refuses(with(judge, {"--logits-out", input, "--compare", base}), input);
+    refuses(with(judge, {"--logits-out", link, "--compare", base}), input);
+  }
+  refuses({"quantize", model, imatrix, "Q4_0", "--imatrix", imatrix}, imatrix);
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(imatrix, link);
+  refuses({"quantize", model, link, "Q4_0", "--imatrix", imatrix}, imatrix);
+  refuses({"generate", "-m", model, "-f", words, "-n", "1", "--prompt-cache", words}, words);
+  const std::string tensors = kFolders + "llama/model-00001-of-00002.safetensors";
+  refuses({"convert", kFolders + "llama", "-o", tensors}, tensors);
+}
 
-const std::string kFolders = MOONLIT_SOURCE_DIR "/tests/data/hugging_face/";
+// The process ends by the signal, as without a handler.
+TEST(Outputs, AreNotLeftHalfWrittenBySignals) {
+  std::string text;
+  for (int i = 0; i < 20000; ++i) text += "the word ";
+  for (const int signal : {SIGTERM, SIGHUP, SIGINT}) {
+    const TempFolder folder;
+    const std::string words = folder.Write("words", text);
+    RunOptions options;
+    options.signal = signal;
+    options.signal_when = [&] { return folder.FileCount() > 1; };
+    const Outcome run = RunMoonlit(
+        {"perplexity", "-m", kLlama, "-f", words, "-c", "16", "--exact", "--logits-out", folder.path() + "/out"},
+        options);
+    EXPECT_EQ(run.exit_code, signal == SIGINT ? 130 : 128 + signal) << run.err;
+    EXPECT_EQ(folder.FileCount(), 1u) << signal;
+  }
+}
+
+// ---- Hugging Face folders
 
 std::vector<double> LastLogits(const std::vector<std::string>& flags, const nlohmann::json& tokens) {
   std::string ids;

@@ -57,6 +57,23 @@ TEST(FileTest, IdentityTellsStatesApart) {
   EXPECT_NE(first.inode, File::Open(folder.Write("g", "abc"))->identity().inode);
 }
 
+TEST(FileTest, AnOutputIsNoInputByWhateverName) {
+  TempFolder folder;
+  const std::string input = folder.Write("in", "x"), other = folder.Write("other", "x");
+  const std::string soft = folder.path() + "/soft", hard = folder.path() + "/hard", dotted = folder.path() + "/./in";
+  ASSERT_EQ(symlink(input.c_str(), soft.c_str()), 0);
+  ASSERT_EQ(link(input.c_str(), hard.c_str()), 0);
+  const std::vector<std::string> inputs = {folder.path() + "/none", input}, linked = {soft};
+  for (const std::string& out : {input, soft, hard, dotted}) {
+    const Status status = RefuseInputs(out, inputs);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument) << out;
+    EXPECT_NE(status.message().find(out), std::string_view::npos);
+    EXPECT_EQ(RefuseInputs(out, linked).code(), Code::kInvalidArgument) << out;
+  }
+  EXPECT_TRUE(RefuseInputs(other, inputs).ok());
+  EXPECT_TRUE(RefuseInputs(folder.path() + "/none", inputs).ok()) << "what is not there is neither";
+}
+
 TEST(AtomicFileTest, AppearsOnlyWhenCommitted) {
   TempFolder folder;
   const std::string path = folder.Write("out", "old");
@@ -87,6 +104,27 @@ TEST(AtomicFileTest, DroppedWithoutCommitLeavesTheOldFile) {
   EXPECT_EQ(ReadWholeFile(path), "old");
   EXPECT_EQ(folder.FileCount(), 1u);
   EXPECT_EQ(AtomicFile::Create(folder.path() + "/none/out").status().code(), Code::kNotFound);
+}
+
+TEST(AtomicFileTest, UnfinishedFilesCanBeRemovedBeforeASignalEndsTheProcess) {
+  TempFolder folder;
+  const std::string done = folder.path() + "/done", lost = folder.path() + "/lost";
+  Result<AtomicFile> first = AtomicFile::Create(done), second = AtomicFile::Create(lost);
+  ASSERT_TRUE(first.ok() && second.ok());
+  ASSERT_TRUE(first->Append("x", 1).ok() && first->Commit().ok());
+  AtomicFile moved = std::move(second).value();
+  EXPECT_EQ(folder.FileCount(), 2u);
+  RemoveUnfinishedFiles();
+  EXPECT_EQ(folder.FileCount(), 1u);
+  EXPECT_EQ(ReadWholeFile(done), "x");
+  EXPECT_FALSE(moved.Commit().ok());
+  // More than there are slots for, and what became of the slots of finished ones.
+  for (int round = 0; round < 3; ++round) {
+    std::vector<AtomicFile> many;
+    for (int i = 0; i < 20; ++i) many.push_back(AtomicFile::Create(folder.path() + "/many").value());
+    RemoveUnfinishedFiles();
+    EXPECT_EQ(folder.FileCount(), 1u + 4u) << round;
+  }
 }
 
 // A renamed file would take the place of a device or a pipe, whoever reads there.

@@ -53,8 +53,9 @@ class Generate : public Command {
 
   int Run() override {
     std::string prompt;
-    if (const int code = prompt_.Read(&prompt); code != kOk) return code;
-    int code = kFailed;
+    int code = prompt_.text.CheckOutput(cache_.output());
+    if (code == kOk) code = prompt_.Read(&prompt);
+    if (code != kOk) return code;
     auto model = LoadModel(model_, &code);
     if (!model) return code;
     auto ids = model->Tokenize(prompt, MOONLIT_ADD_SPECIAL | MOONLIT_PARSE_SPECIAL);

@@ -14,12 +14,20 @@ std::atomic<int> running{0};  // handlers; one may run on any thread
 static_assert(std::atomic<moonlit_session*>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "a signal handler may wait for nothing");
 
+// As if nobody handled the signal, but for the half-written files.
+void EndProcess(int signal) {
+  moonlit_remove_unfinished_files();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+// What is ignored (nohup, a job in the background) stays ignored.
+void EndBy(int signal) {
+  if (std::signal(signal, EndProcess) == SIG_IGN) std::signal(signal, SIG_IGN);
+}
+
 void OnInterrupt(int signal) {
-  if (interrupted.exchange(true)) {
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-    return;
-  }
+  if (interrupted.exchange(true)) return EndProcess(signal);
   ++running;
   if (moonlit_session* session = watched.load()) moonlit_session_cancel(session);
   --running;
@@ -31,7 +39,11 @@ InterruptGuard::InterruptGuard() { std::signal(SIGINT, OnInterrupt); }
 
 InterruptGuard::~InterruptGuard() {
   Watch(nullptr);
-  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGINT, EndProcess);
+}
+
+void EndCleanlyBySignals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) EndBy(signal);
 }
 
 void InterruptGuard::Watch(moonlit_session* session) {

@@ -20,4 +20,7 @@ class InterruptGuard {
 
 bool Interrupted();
 
+// From here on a signal that ends the process (SIGINT where no guard lives, SIGTERM, SIGHUP) takes half-written files along.
+void EndCleanlyBySignals();
+
 }  // namespace moonlit::cli

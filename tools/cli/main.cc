@@ -11,6 +11,7 @@
 
 #include "runtime/api/moonlit.h"
 #include "tools/cli/command.h"
+#include "tools/cli/interrupt.h"
 #include "tools/cli/model_flags.h"
 #include "tools/cli/near_name.h"
 
@@ -60,6 +61,7 @@ int Flushed(int code) {
 }
 
 int Main(int argc, char** argv) {
+  EndCleanlyBySignals();
   moonlit_set_log(&PrintLog, nullptr);
   CLI::App app(
       "Moonlit: small language models on ordinary CPUs.\n"

@@ -45,13 +45,14 @@ class Perplexity : public Command {
 
   int Run() override {
     std::string text;
-    if (const int code = text_.Read(&text); code != kOk) return code;
+    int code = text_.CheckOutput(logits_out_);
+    if (code == kOk) code = text_.Read(&text);
+    if (code != kOk) return code;
     ModelFlags flags = model_;
     if (model_.n_ctx == 0) {
       flags.n_ctx = kDefaultWindow;
       flags.warn_of_context = false;  // the window stays within it
     }
-    int code = kFailed;
     auto model = LoadModel(flags, &code);
     if (!model) return code;
     auto ids = model->Tokenize(text, MOONLIT_ADD_SPECIAL);

@@ -16,6 +16,8 @@ namespace moonlit::cli {
 class PromptCache {
  public:
   void Declare(CLI::App& app);
+  // The file that will be written; empty: none.
+  std::string output() const { return read_only_ ? std::string() : path_; }
   bool used() const { return !path_.empty(); }
   // Puts what the file has of the prompt into the new session: *known tokens, fewer than all. No file: none. Reports on stderr
   // and gives the exit code, kOk when all is well.

@@ -64,13 +64,12 @@ int TextFlags::Read(std::string* text) const {
     *text = prompt;
     return kOk;
   }
-  const bool from_stdin = file_option->count() == 0 || file == "-";
   if (file_option->count() == 0 && isatty(STDIN_FILENO) != 0) {
     std::fprintf(stderr, "moonlit: no text: give -p TEXT, -f FILE or standard input\n");
     return kUsage;
   }
-  const std::string name = from_stdin ? "standard input" : "file " + file;
-  std::FILE* in = from_stdin ? stdin : std::fopen(file.c_str(), "rb");
+  const std::string name = from_stdin() ? "standard input" : "file " + file;
+  std::FILE* in = from_stdin() ? stdin : std::fopen(file.c_str(), "rb");
   int fault = in == nullptr ? errno : 0;
   char piece[65536];
   while (fault == 0 && text->size() <= kMaxTextBytes) {
@@ -80,7 +79,7 @@ int TextFlags::Read(std::string* text) const {
     if (std::ferror(in) != 0) fault = errno;
     break;
   }
-  if (in != nullptr && !from_stdin) std::fclose(in);
+  if (in != nullptr && !from_stdin()) std::fclose(in);
   if (fault != 0) {
     std::fprintf(stderr, "moonlit: %s: expected text, found: %s\n", Printable(name).c_str(), std::strerror(fault));
     return kFailed;
@@ -91,6 +90,13 @@ int TextFlags::Read(std::string* text) const {
     return kFailed;
   }
   return kOk;
+}
+
+int TextFlags::CheckOutput(const std::string& out) const {
+  if (prompt_option->count() > 0 || out.empty()) return kOk;
+  const char* const input = from_stdin() ? "/dev/stdin" : file.c_str();
+  moonlit_error error = {};
+  return moonlit_check_output(out.c_str(), &input, 1, &error) == MOONLIT_OK ? kOk : Report(api::MakeError(error));
 }
 
 void PromptFlags::Declare(CLI::App& app, const std::string& escaped) {

@@ -17,6 +17,11 @@ struct TextFlags {
   CLI::Option* file_option = nullptr;
   void Declare(CLI::App& app);
   int Read(std::string* text) const;
+  // kOk, unless the command would write `out` over the text's file; reports on stderr.
+  int CheckOutput(const std::string& out) const;
+
+ private:
+  bool from_stdin() const { return file_option->count() == 0 || file == "-"; }
 };
 
 // Text that a model goes on from: as people write it, so that every command makes the same tokens of the same flags. From a file or
