@@ -8,12 +8,10 @@
 #include <utility>
 
 #include "models/poet/poet.h"
-#include "models/registry.h"
 #include "runtime/api/find_model.h"
-#include "runtime/api/tokenizer_metadata.h"
 #include "runtime/base/checksum.h"
-#include "runtime/base/log.h"
 #include "runtime/base/memory.h"
+#include "runtime/convert/check_model.h"
 #include "runtime/convert/hugging_face.h"
 #include "runtime/convert/quantize.h"
 #include "runtime/exec/plan.h"
@@ -66,18 +64,6 @@ Result<OpenedModel> Open(const std::string& path, const LoadOptions& options) {
   return model;
 }
 
-Result<std::unique_ptr<const Tokenizer>> MakeTokenizer(const Metadata& metadata, const std::string& description,
-                                                       const LoadOptions& options) {
-  Result<TokenizerData> data = ReadTokenizerData(metadata);
-  if (!data.ok()) return data.status().WithContext("file " + description);
-  if (!options.pre_tokenizer.empty()) data->pre = options.pre_tokenizer;
-  Result<std::unique_ptr<const Tokenizer>> tokenizer = Tokenizer::Create(std::move(data).value());
-  if (!tokenizer.ok()) return tokenizer.status().WithContext("file " + description);
-  const std::string& warning = (*tokenizer)->warning();
-  if (!warning.empty()) Logf(LogLevel::kWarning, "file %s: %s", description.c_str(), warning.c_str());
-  return tokenizer;
-}
-
 // Headers, which name and place every tensor, and samples of the weights: models of one shape differ there.
 Result<std::string> Identify(const ModelConfig& config, const OpenedModel& model) {
   const WeightSource& source = *model.weights;
@@ -109,6 +95,7 @@ ModelFacts CollectFacts(const ModelConfig& config, const WeightSource& source) {
   facts.architecture = config.architecture;
   facts.name = config.name;
   facts.file = source.description();
+  facts.files = source.Files();
   facts.n_vocab = config.vocab;
   facts.n_ctx_train = config.n_ctx_train;
   facts.n_layers = config.layers;
@@ -137,23 +124,13 @@ Result<LoadedModel> OpenModel(const std::string& path, const LoadOptions& option
   MOONLIT_ASSIGN_OR_RETURN(const OpenedModel opened, Open(path, options));
   // make_plan must be copyable, so the source and the graph are shared with it.
   const std::shared_ptr<const WeightSource> source = opened.weights;
-  Result<LoadedGraph> loaded = LoadGraph(*opened.metadata, *source);
-  if (!loaded.ok()) return loaded.status().WithContext("file " + source->description());
-  if (!loaded->unused_tensors.empty()) {
-    Logf(LogLevel::kWarning,
-         "file %s: %zu tensors are no part of a model of this architecture and are not used, for example %s",
-         source->description().c_str(), loaded->unused_tensors.size(), loaded->unused_tensors[0].c_str());
-  }
+  MOONLIT_ASSIGN_OR_RETURN(CheckedModel checked, CheckModel(*opened.metadata, *source, options.pre_tokenizer));
   LoadedModel model;
-  MOONLIT_ASSIGN_OR_RETURN(model.tokenizer, MakeTokenizer(*opened.metadata, source->description(), options));
+  model.tokenizer = std::move(checked.tokenizer);
   ReturnFreedMemory();
-  model.facts = CollectFacts(loaded->config, *source);
-  MOONLIT_ASSIGN_OR_RETURN(model.facts.identity, Identify(loaded->config, opened));
-  if (static_cast<size_t>(model.tokenizer->vocab_size()) > model.facts.n_vocab) {
-    return Errorf(Code::kCorrupt, "file %s: the tokenizer has %d tokens, but token_embd.weight only %zu rows",
-                  source->description().c_str(), model.tokenizer->vocab_size(), model.facts.n_vocab);
-  }
-  auto graph = std::make_shared<const Graph>(std::move(loaded->graph));
+  model.facts = CollectFacts(checked.loaded.config, *source);
+  MOONLIT_ASSIGN_OR_RETURN(model.facts.identity, Identify(checked.loaded.config, opened));
+  auto graph = std::make_shared<const Graph>(std::move(checked.loaded.graph));
   model.make_plan = [source, graph](const PlanOptions& options) { return Plan::Create(*graph, *source, options); };
   return model;
 }
@@ -163,10 +140,10 @@ Result<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& path, 
   if (IsFolder(found)) {
     MOONLIT_ASSIGN_OR_RETURN(const std::shared_ptr<const MetadataMap> metadata,
                              OpenHuggingFaceTokenizer(found, options.pre_tokenizer));
-    return MakeTokenizer(*metadata, found, options);
+    return CheckTokenizer(*metadata, found, options.pre_tokenizer);
   }
   MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<GgufSource> source, OpenGguf(found));
-  return MakeTokenizer(source->metadata(), source->description(), options);
+  return CheckTokenizer(source->metadata(), source->description(), options.pre_tokenizer);
 }
 
 }  // namespace moonlit

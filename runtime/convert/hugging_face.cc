@@ -5,8 +5,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -14,6 +12,7 @@
 #include "models/common/hugging_face.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/file.h"
+#include "runtime/convert/check_model.h"
 #include "runtime/convert/hugging_face_source.h"
 #include "runtime/convert/write_tensors.h"
 #include "runtime/text/bounded_json.h"
@@ -144,21 +143,6 @@ Result<FileType> TypeOf(const WeightSource& weights) {
   return FindFileType(table == nullptr ? "F16" : Traits(table->format).name);
 }
 
-// No file of the folder may be the output, by whatever name.
-Status CheckNotInFolder(const std::string& folder, const std::string& out) {
-  struct stat target, info;
-  if (stat(out.c_str(), &target) != 0) return Status();
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    if (!name.ends_with(".safetensors") && !name.ends_with(".json") && !name.ends_with(".jinja")) continue;
-    if (stat(it->path().c_str(), &info) != 0 || info.st_ino != target.st_ino || info.st_dev != target.st_dev) continue;
-    return Errorf(Code::kInvalidArgument, "%s is a file of the model itself (%s): give another name for the output",
-                  out.c_str(), it->path().c_str());
-  }
-  return Status();
-}
-
 }  // namespace
 
 bool IsFolder(const std::string& path) {
@@ -209,12 +193,13 @@ Result<QuantizeReport> ConvertFolder(const std::string& folder, const std::strin
   MOONLIT_ASSIGN_OR_RETURN(const HuggingFaceModel model, OpenHuggingFace(folder, pre));
   Result<FileType> type = options.type.empty() ? TypeOf(*model.weights) : FindFileType(options.type);
   MOONLIT_RETURN_IF_ERROR(type.status());
-  MOONLIT_RETURN_IF_ERROR(CheckNotInFolder(folder, out));
   GgufWriter writer;
   for (const auto& [key, value] : model.metadata->entries()) WriteValue(key, value, &writer);
   QuantizeReport report;
   MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<WeightSource> encoded,
                            EncodeForFile(model.weights, *model.metadata, *type, options, &writer, &report));
+  MOONLIT_RETURN_IF_ERROR(RefuseInputs(out, encoded->Files()));
+  MOONLIT_RETURN_IF_ERROR(CheckModel(*model.metadata, *encoded, pre).status());
   MOONLIT_RETURN_IF_ERROR(WriteTensors(*encoded, out, {options.threads, options.progress}, &writer));
   return report;
 }

@@ -28,8 +28,8 @@ Result<HuggingFaceModel> OpenHuggingFace(const std::string& folder, const std::s
 // The tokenizer alone; needs no weights.
 Result<std::shared_ptr<const MetadataMap>> OpenHuggingFaceTokenizer(const std::string& folder, const std::string& pre);
 
-// Writes the folder as a GGUF file. An empty options.type keeps the type of the folder's matrices. Errors: those above, and of
-// QuantizeFile.
+// Writes the folder as a GGUF file, unless loading would refuse it. An empty options.type keeps the type of the folder's matrices.
+// Errors: those above, of CheckModel, and of QuantizeFile.
 Result<QuantizeReport> ConvertFolder(const std::string& folder, const std::string& out, const std::string& pre,
                                      const QuantizeOptions& options);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/api/tokenizer_metadata.h"
+#include "runtime/convert/tokenizer_metadata.h"
 
 namespace moonlit {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a file's keys to a tokenizer: what "none" looks like, and that every other id and every other type is refused by name.
-#include "runtime/api/tokenizer_metadata.h"
+#include "runtime/convert/tokenizer_metadata.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
