@@ -262,6 +262,11 @@ Result<MixtureFacts> ReadMixtureFacts(const Metadata& metadata) {
   return facts;
 }
 
+bool WantsImportance(const TensorInfo& tensor) {
+  const Part part = PartOf(tensor.name);
+  return MayBeEncoded(tensor) && part != Part::kHead && part != Part::kEmbedding;
+}
+
 Result<std::vector<Format>> ChooseFormats(const std::vector<const TensorInfo*>& tensors, const MixtureFacts& facts,
                                           const FileType& type, const MixtureOptions& options) {
   std::vector<size_t> order(tensors.size());
@@ -286,7 +291,7 @@ Result<std::vector<Format>> ChooseFormats(const std::vector<const TensorInfo*>& 
     formats[i] = WhatRowsFit(formats[i], tensor.shape.columns());
     const Part part = PartOf(tensor.name);
     if (type.mixture == Mixture::kQ2_K_S && formats[i] == Format::kQ2_K && part != Part::kHead &&
-        part != Part::kEmbedding && !options.has_imatrix) {
+        part != Part::kEmbedding && (options.imatrix == nullptr || options.imatrix->rows.count(tensor.name) == 0)) {
       return Errorf(Code::kInvalidArgument,
                     "Q2_K_S needs an importance matrix (llama.cpp's llama-imatrix makes one), and there is none for "
                     "tensor %s; Q2_K does without",

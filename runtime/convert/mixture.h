@@ -11,6 +11,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/convert/file_type.h"
+#include "runtime/convert/imatrix.h"
 #include "runtime/weights/metadata.h"
 #include "runtime/weights/weight_source.h"
 
@@ -30,10 +31,14 @@ Result<MixtureFacts> ReadMixtureFacts(const Metadata& metadata);
 struct MixtureOptions {
   bool has_imatrix = false;  // some rules guard against what an importance matrix makes unlikely
   bool pure = false;         // no rules: every tensor that may be encoded gets file_type.format, or what its rows fit
+  const ImportanceMatrix* imatrix = nullptr;  // whose entries Q2_K_S needs
 };
 
+// Whether llama-imatrix gathers importance for the tensor: a matrix that is encoded and multiplies activations inside of layers.
+bool WantsImportance(const TensorInfo& tensor);
+
 // One format a tensor of `tensors`, in their order. A tensor that must not be encoded keeps its own. kInvalidArgument: Q2_K_S
-// without an importance matrix, which gives a file of little use.
+// for a tensor without importance, which gives a file of little use.
 Result<std::vector<Format>> ChooseFormats(const std::vector<const TensorInfo*>& tensors, const MixtureFacts& facts,
                                           const FileType& type, const MixtureOptions& options);
 

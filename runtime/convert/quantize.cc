@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/convert/quantize.h"
 
-#include <sys/stat.h>
-
 #include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "runtime/base/file.h"
+#include "runtime/base/log.h"
 #include "runtime/convert/encoded_source.h"
 #include "runtime/convert/mixture.h"
 #include "runtime/convert/write_tensors.h"
@@ -19,25 +19,43 @@ namespace {
 // Of the layouts of blocks; it has been 2 since 2023 (GGML_QNT_VERSION in ggml.h).
 constexpr uint32_t kQuantizationVersion = 2;
 
-Status CheckNotInput(const GgufSource& source, const std::string& out) {
-  struct stat info;
-  if (stat(out.c_str(), &info) != 0) return Status();
-  for (const GgufFile& part : source.files()) {
-    if (part.file() == nullptr) continue;
-    const FileIdentity& id = part.file()->identity();
-    if (id.inode != static_cast<uint64_t>(info.st_ino) || id.device != static_cast<uint64_t>(info.st_dev)) continue;
-    return Errorf(Code::kInvalidArgument, "%s is the input itself (%s): give another name for the output", out.c_str(),
-                  part.path().c_str());
-  }
-  return Status();
-}
-
 Status CheckRequantize(const TensorInfo& from, Format to, const QuantizeOptions& options) {
   if (from.format == to || !IsQuantized(from.format) || options.allow_requantize) return Status();
   return Errorf(Code::kInvalidArgument,
                 "tensor %s is %s, and writing it as %s would lose precision twice: start from an F32, F16 or BF16 file "
                 "(moonlit quantize has --allow-requantize for those who have none)",
                 from.name.c_str(), Traits(from.format).name, Traits(to).name);
+}
+
+// An importance matrix of another model would change nothing, and nobody would know.
+Status CheckImportance(const ImportanceMatrix& matrix, const std::vector<const TensorInfo*>& tensors) {
+  size_t wanted = 0, found = 0, known = 0;
+  std::string missing;
+  for (const TensorInfo* tensor : tensors) {
+    const bool has = matrix.rows.count(tensor->name) != 0;
+    known += has ? 1 : 0;
+    if (!WantsImportance(*tensor)) continue;
+    ++wanted;
+    found += has ? 1 : 0;
+    if (!has && missing.empty()) missing = tensor->name;
+  }
+  const std::string& first = matrix.rows.begin()->first;
+  if (known == 0) {
+    return Errorf(
+        Code::kInvalidArgument,
+        "imatrix %s: expected importance for tensors of this model, like %s, found %zu entries for others, like "
+        "%s: it was made with another model",
+        matrix.path.c_str(), missing.c_str(), matrix.rows.size(), QuoteForMessage(first).c_str());
+  }
+  if (found != wanted) {
+    Logf(LogLevel::kWarning, "imatrix %s: has importance for %zu of the model's %zu matrices, for example none for %s",
+         matrix.path.c_str(), found, wanted, missing.c_str());
+  }
+  if (known != matrix.rows.size()) {
+    Logf(LogLevel::kWarning, "imatrix %s: %zu of its %zu entries are for tensors that the model does not have",
+         matrix.path.c_str(), matrix.rows.size() - known, matrix.rows.size());
+  }
+  return Status();
 }
 
 void SetImatrixKeys(const ImportanceMatrix& matrix, GgufWriter* writer) {
@@ -67,8 +85,9 @@ Result<std::unique_ptr<WeightSource>> EncodeForFile(std::shared_ptr<const Weight
   }
   MOONLIT_ASSIGN_OR_RETURN(const MixtureFacts facts, ReadMixtureFacts(metadata));
   const std::vector<const TensorInfo*> tensors = source->All();
+  if (matrix != nullptr) MOONLIT_RETURN_IF_ERROR(CheckImportance(*matrix, tensors));
   MOONLIT_ASSIGN_OR_RETURN(const std::vector<Format> formats,
-                           ChooseFormats(tensors, facts, type, {matrix != nullptr, options.pure}));
+                           ChooseFormats(tensors, facts, type, {matrix != nullptr, options.pure, matrix.get()}));
   report->type = type.name;
   report->tensors = tensors.size();
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -93,7 +112,6 @@ Result<QuantizeReport> QuantizeFile(const std::string& in, const std::string& ou
   MOONLIT_ASSIGN_OR_RETURN(const FileType type, FindFileType(options.type));
   MOONLIT_ASSIGN_OR_RETURN(std::unique_ptr<GgufSource> opened, GgufSource::Open(in));
   const std::shared_ptr<const GgufSource> source = std::move(opened);
-  MOONLIT_RETURN_IF_ERROR(CheckNotInput(*source, out));
   GgufWriter writer;
   const GgufFile& first = source->files()[0];
   for (const GgufValue& value : first.values()) {
@@ -102,6 +120,7 @@ Result<QuantizeReport> QuantizeFile(const std::string& in, const std::string& ou
   QuantizeReport report;
   MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<WeightSource> encoded,
                            EncodeForFile(source, source->metadata(), type, options, &writer, &report));
+  MOONLIT_RETURN_IF_ERROR(RefuseInputs(out, encoded->Files()));
   MOONLIT_RETURN_IF_ERROR(WriteTensors(*encoded, out, {options.threads, options.progress}, &writer));
   return report;
 }

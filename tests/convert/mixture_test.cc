@@ -152,7 +152,12 @@ TEST(Mixture, SmallTwoBitFilesNeedAnImatrix) {
   const auto refused = ChooseFormats(Pointers(tensors), {"llama", 1, 1, 0}, type, {});
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
   EXPECT_NE(refused.status().message().find("blk.0.attn_q.weight"), std::string_view::npos);
-  EXPECT_TRUE(ChooseFormats(Pointers(tensors), {"llama", 1, 1, 0}, type, {.has_imatrix = true}).ok());
+  ImportanceMatrix matrix;
+  matrix.rows["blk.7.attn_q.weight"] = {1};
+  MixtureOptions options{.has_imatrix = true, .imatrix = &matrix};
+  EXPECT_FALSE(ChooseFormats(Pointers(tensors), {"llama", 1, 1, 0}, type, options).ok()) << "not of this tensor";
+  matrix.rows["blk.0.attn_q.weight"] = {1};
+  EXPECT_TRUE(ChooseFormats(Pointers(tensors), {"llama", 1, 1, 0}, type, options).ok());
 }
 
 TEST(FileTypes, EveryFormatThatCanBeWrittenHasAName) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <random>
 
+#include "runtime/base/log.h"
 #include "runtime/gguf/gguf.h"
 #include "runtime/gguf/gguf_writer.h"
 #include "runtime/weights/gguf_source.h"
@@ -196,6 +197,31 @@ TEST(Quantize, ImportanceIsUsedAndMustFit) {
           .status();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
   EXPECT_NE(status.message().find("blk.0.attn_q.weight"), std::string_view::npos);
+}
+
+TEST(Quantize, ImportanceOfAnotherModelIsRefusedAndGapsAreTold) {
+  const TempFolder folder;
+  const MadeModel model = MakeModel(folder);
+  const std::string out = folder.path() + "/out.gguf";
+  std::vector<std::string> warnings;
+  SetLogSink(
+      [](void* user, LogLevel, const char* text) { static_cast<std::vector<std::string>*>(user)->push_back(text); },
+      &warnings);
+  const auto quantize = [&](const std::string& name, const char* type) {
+    const std::string matrix = WriteImatrix(folder, name, kColumns);
+    return QuantizeFile(model.path, out, {.type = type, .imatrix = matrix}).status();
+  };
+  const Status foreign = quantize("model.layers.0.self_attn.q_proj.weight", "Q4_0");
+  EXPECT_EQ(foreign.code(), Code::kInvalidArgument);
+  EXPECT_NE(foreign.message().find("q_proj"), std::string_view::npos);
+  EXPECT_EQ(quantize("blk.9.attn_q.weight", "Q2_K_S").code(), Code::kInvalidArgument);
+  // attn_v has rows of 96, which get another format than Q2_K.
+  EXPECT_TRUE(warnings.empty());
+  EXPECT_TRUE(quantize("blk.0.attn_q.weight", "Q2_K_S").ok());
+  SetLogSink(nullptr, nullptr);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("1 of the model's 2"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("blk.0.attn_v.weight"), std::string::npos) << warnings[0];
 }
 
 TEST(Quantize, RefusesAndLeavesNothingBehind) {
