@@ -12,7 +12,8 @@
 
 #include "models/common/hugging_face.h"
 #include "nlohmann/json.hpp"
-#include "runtime/api/tokenizer_metadata.h"
+#include "runtime/api/load.h"
+#include "runtime/convert/tokenizer_metadata.h"
 #include "runtime/text/tokenizer.h"
 #include "runtime/weights/gguf_source.h"
 #include "tests/support/hugging_face_folder.h"
@@ -299,6 +300,29 @@ TEST(HuggingFace, NeverWritesOverTheModel) {
     EXPECT_EQ(ConvertFolder(folder.path(), path, "", {}).status().code(), Code::kInvalidArgument) << name;
     EXPECT_TRUE(ReadWholeFile(path) == before) << name;
   }
+}
+
+// What loading refuses is not written.
+TEST(HuggingFace, ConversionRefusesWhatLoadingRefuses) {
+  const TempFolder folder;
+  const std::string out = folder.path() + "/out.gguf";
+  const auto refused = [&](const std::string& file, const std::string& path, const nlohmann::json& value) {
+    const TempFolder model;
+    WriteHuggingFaceFolder(kGolden + "qwen2", model.path());
+    auto json = nlohmann::json::parse(ReadWholeFile(model.path() + "/" + file));
+    json[nlohmann::json::json_pointer(path)] = value;
+    model.Write(file, json.dump());
+    ASSERT_FALSE(OpenModel(model.path()).ok()) << path;
+    const Status status = ConvertFolder(model.path(), out, "", {}).status();
+    EXPECT_FALSE(status.ok()) << path;
+    EXPECT_EQ(status.message(), OpenModel(model.path()).status().message());
+    EXPECT_EQ(folder.FileCount(), 0u) << path;
+  };
+  refused("config.json", "/num_hidden_layers", 3);  // tensors of the third are missing
+  refused("config.json", "/intermediate_size", 7);
+  refused("config.json", "/rms_norm_eps", 0);
+  refused("config.json", "/num_key_value_heads", 3);
+  refused("tokenizer.json", "/model/merges", nlohmann::json::array());
 }
 
 // What a packed cache was made from.
