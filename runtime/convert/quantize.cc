@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/convert/quantize.h"
 
+#include <filesystem>
 #include <memory>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -110,6 +112,13 @@ Result<std::unique_ptr<WeightSource>> EncodeForFile(std::shared_ptr<const Weight
 
 Result<QuantizeReport> QuantizeFile(const std::string& in, const std::string& out, const QuantizeOptions& options) {
   MOONLIT_ASSIGN_OR_RETURN(const FileType type, FindFileType(options.type));
+  std::error_code none;
+  if (std::filesystem::is_directory(in, none)) {
+    return Errorf(
+        Code::kInvalidArgument,
+        "%s is a folder: moonlit convert writes a Hugging Face folder as a GGUF file, with --type in any type",
+        in.c_str());
+  }
   MOONLIT_ASSIGN_OR_RETURN(std::unique_ptr<GgufSource> opened, GgufSource::Open(in));
   const std::shared_ptr<const GgufSource> source = std::move(opened);
   GgufWriter writer;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 
 #include "kernels/activation/activation.h"
 #include "kernels/base/round.h"
@@ -78,9 +79,14 @@ struct WeightStore::LoadJob {
     WeightStore& store = *job.store;
     const Piece& piece = store.pieces_[task];
     uint8_t* staging = job.staging.data() + thread * store.staging_bytes_;
-    if (Status fault = store.LoadPiece(*job.source, piece, staging); !fault.ok()) {
-      return job.progress->Fail(std::move(fault));
+    Status fault;
+    try {
+      fault = store.LoadPiece(*job.source, piece, staging);  // sources may decode through memory of their own
+    } catch (const std::bad_alloc&) {
+      fault = Errorf(Code::kOutOfMemory, "tensor %s: not enough memory to read %zu rows",
+                     store.parts_[piece.weight].tensor->name.c_str(), piece.rows);
     }
+    if (!fault.ok()) return job.progress->Fail(std::move(fault));
     job.progress->Add(store.parts_[piece.weight].row_bytes() * piece.rows, thread);
   }
 };

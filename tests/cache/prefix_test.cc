@@ -46,7 +46,7 @@ TEST(Prefix, AnEndedSequencesFullBlocksAreTakenAgain) {
   ExpectContent(again, text);
 }
 
-// Known fault 48: reuse goes exactly to the edit, and never beyond what was asked for.
+// Reuse goes exactly to the edit, and never beyond what was asked for.
 TEST(Prefix, ReuseGoesToTheEditAndNoFurtherThanAsked) {
   const auto pool = MakePool({16}, 16);
   const auto text = Text(80);

@@ -236,6 +236,9 @@ TEST(Quantize, RefusesAndLeavesNothingBehind) {
   const std::string out = folder.path() + "/out.gguf";
   EXPECT_EQ(QuantizeFile(model.path, out, {.type = "Q9"}).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(QuantizeFile(folder.path() + "/no.gguf", out, {.type = "Q8_0"}).status().code(), Code::kNotFound);
+  const Status of_folder = QuantizeFile(folder.path(), out, {.type = "Q8_0"}).status();
+  EXPECT_EQ(of_folder.code(), Code::kInvalidArgument);
+  EXPECT_NE(of_folder.message().find("moonlit convert"), std::string_view::npos);
   QuantizeOptions cancelled{.type = "Q8_0"};
   cancelled.progress = [](uint64_t, uint64_t) { return false; };
   EXPECT_EQ(QuantizeFile(model.path, out, cancelled).status().code(), Code::kCancelled);

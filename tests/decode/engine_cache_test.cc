@@ -104,7 +104,7 @@ TEST(EngineCache, ASparseEngineTakesNoDenseSessionsFile) {
   }
 }
 
-// Known fault 48, its journal: 20 requests, each the one before and 50 tokens; and what is reported is what is done.
+// What a chat does: 20 requests, each the one before and 50 tokens; and what is reported is what is done.
 TEST(EngineCache, GrowingRequestsOfThreeConversationsOnTwoSessions) {
   FakePlan* plan = nullptr;
   const auto engine = MakeFakeEngine({.n_ctx = 1200, .max_sessions = 4}, &plan);
@@ -165,7 +165,7 @@ TEST(EngineCache, AFailedPrefillGivesBackWhatItTook) {
   EXPECT_EQ(Feed(*engine, *second, ids), 192u);
 }
 
-// Known fault 56: a thousand prompts that never come again exhaust nothing.
+// A thousand prompts that never come again exhaust nothing.
 TEST(EngineCache, UniquePromptsPushEachOtherOut) {
   const auto engine = MakeFakeEngine({.n_ctx = 256, .max_sessions = 1});
   for (uint32_t i = 0; i < 1000; ++i) {

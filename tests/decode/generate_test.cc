@@ -111,7 +111,7 @@ TEST(Generate, LengthAndIgnoreEnd) {
   EXPECT_EQ(o.result.finish, Finish::kLength);
 }
 
-// Known fault 25. The last token needs no slot: nothing reads it any more.
+// A full context cut texts or overran it elsewhere. The last token needs no slot: nothing reads it any more.
 TEST(Generate, StopsWhenTheContextIsFull) {
   const Outcome o = Replay(std::vector<int32_t>(50, WordToken("G")), {}, {.n_ctx = 10});
   EXPECT_EQ(o.result.finish, Finish::kContext);
@@ -157,7 +157,7 @@ TEST(Generate, AContextShiftDropsTheOlderHalf) {
   }
 }
 
-// Known fault 34: refused at the start, not when the context is full.
+// Refused at the start, not when the context is full.
 TEST(Generate, AContextShiftThatCannotBeIsRefusedAtOnce) {
   GenerateOptions options;
   options.context_shift = true;
@@ -194,7 +194,7 @@ TEST(Generate, APromptThatDoesNotFitIsAnError) {
   EXPECT_EQ(Generate(*engine, **session, kPrompt, chooser, empty_stop).status().code(), Code::kInvalidArgument);
 }
 
-// Known fault 1: 4-byte characters split over tokens, in every way.
+// 4-byte characters split over tokens, in every way.
 TEST(Generate, PiecesAreWholeCharacters) {
   const std::string cat = "\xF0\x9F\x98\xB8", moon = "\xE6\x9C\x88";
   Outcome o = Replay(Bytes(cat + "a" + moon));
@@ -224,7 +224,7 @@ TEST(Generate, PiecesAddUpToTheDecodedText) {
   }
 }
 
-// Known fault 2.
+// A stop string that no single token has, and that pieces must not have shown in part.
 TEST(Generate, AStopStringOverManyTokens) {
   GenerateOptions options;
   options.stop = {"DEFGHIJ"};
@@ -336,7 +336,7 @@ TEST(Generate, AnErrorOfTheChooserIsTheResult) {
   EXPECT_EQ(result.status().code(), Code::kInternal);
 }
 
-// Known fault 35: one seed, one text, whatever the chunks.
+// One seed, one text, whatever the chunks.
 TEST(Generate, TheSameSeedGivesTheSameTextForAnyChunk) {
   std::vector<int32_t> first;
   for (size_t chunk : {1, 2, 512}) {

@@ -176,7 +176,7 @@ Sampler MakeSampler(const SamplerOptions& options) {
   return std::move(sampler).value();
 }
 
-// Known fault 50, and the edges.
+// Values that samplers elsewhere took and made nonsense of, and the edges.
 TEST(SamplerOptions, FieldsOutOfRangeAreNamedWithTheirRange) {
   const auto expect = [](SamplerOptions options, const char* message) {
     const auto sampler = Sampler::Create(options);

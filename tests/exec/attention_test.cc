@@ -242,7 +242,7 @@ TEST(AttentionLayersTest, EveryKindMatters) {
   }
 }
 
-// Known fault 14: a window of W has the token itself and W - 1 before it, in prefill and in decode. Keys are equal and values
+// A window of W has the token itself and W - 1 before it, in prefill and in decode. Keys are equal and values
 // are powers of two, so the output tells which were seen.
 TEST(AttentionLayersTest, AWindowOfFourSeesFour) {
   AttentionSpec spec = Spec();
@@ -263,7 +263,7 @@ TEST(AttentionLayersTest, AWindowOfFourSeesFour) {
   }
 }
 
-// Known fault 32: of n scores 0 and values 1, with a sink s, the output is n / (n + exp(s)): for each head its own sink, however
+// Of n scores 0 and values 1, with a sink s, the output is n / (n + exp(s)): for each head its own sink, however
 // many rows go together.
 TEST(AttentionLayersTest, SinksJoinTheDenominatorAlone) {
   for (size_t window : {size_t{0}, size_t{40}}) {

@@ -103,7 +103,7 @@ TEST_P(ProductTest, EqualsTheReferenceAtEveryWidth) {
   }
 }
 
-// Known fault: 16-bit sums that saturate or wrap at the extremes, on exactly one kind of machine.
+// 16-bit sums that saturate or wrap at the extremes, on exactly one kind of machine.
 TEST_P(ProductTest, EqualsTheReferenceAtTheExtremes) {
   std::mt19937 random(12);
   const size_t k = 2 * Traits(format()).block_values * (IsPlain(format()) ? 32 : 1);

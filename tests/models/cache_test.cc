@@ -185,7 +185,7 @@ TEST_P(CacheBits, DroppedBlocksInABatchGiveTheSameBits) {
   EXPECT_TRUE(SameBits(model.Step(moved_alone, next), batch.rows[1]));
 }
 
-// Known fault 35: the first run differed from the cached one.
+// Elsewhere the first run differed from the cached one.
 TEST_P(CacheBits, ATakenBeginningGivesTheBitsOfAComputedOne) {
   if (LeftToSmallTiles(GetParam().fixture, GetParam().cache)) GTEST_SKIP() << kSeeSmallTiles;
   const std::vector<int32_t> text = Text(3 * kUnit + 5), next = Text(4, 9);

@@ -33,7 +33,7 @@ class RopeTest : public testing::TestWithParam<Variant> {
   }
 };
 
-// Partial rotary too (known fault 30): exponent and pair offset come from the rotated size, and the rest passes bit for
+// Partial rotary too: exponent and pair offset come from the rotated size, and the rest passes bit for
 // bit.
 TEST_P(RopeTest, AgreesWithThePaper) {
   for (RopeKind kind : {RopeKind::kPairs, RopeKind::kHalves}) {

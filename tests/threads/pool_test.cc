@@ -116,7 +116,7 @@ TEST_P(PoolTest, AFlagSetByATaskStopsTheRest) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, PoolTest, testing::Values(1, 2, 3, 4, 16));
 
-// Known fault 9: the thread that got task 0 is so slow that all others must be finished by its peers.
+// The thread that got task 0 is so slow that all others must be finished by its peers.
 TEST(Pool, ASlowThreadTakesFewerTasks) {
   const auto pool = MakePool(3);
   std::atomic<size_t> others{0};
@@ -150,7 +150,7 @@ TEST(Pool, SingleTasksStayWithTheCaller) {
   EXPECT_EQ(ran, 3);
 }
 
-// Known fault 46: callers from several threads are served one after the other.
+// Callers from several threads are served one after the other.
 TEST(Pool, CallersAreSerialised) {
   const auto pool = MakePool(2);
   std::vector<int> counts(64);  // not atomic: two runs at once would be a race
@@ -166,7 +166,7 @@ TEST(Pool, CallersAreSerialised) {
   EXPECT_EQ(counts, std::vector<int>(64, 800));
 }
 
-// Known fault 8: an idle pool sleeps. The kernel shows each of its threads in state S for as long as nobody runs
+// An idle pool sleeps. The kernel shows each of its threads in state S for as long as nobody runs
 // anything.
 TEST(Pool, IdleThreadsSleep) {
   const auto pool = MakePool(4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fake /proc and /sys trees of machines that people have. Known faults 7, 8 and 9.
+// Fake /proc and /sys trees of machines that people have.
 #include "runtime/threads/topology.h"
 
 #include <gtest/gtest.h>
