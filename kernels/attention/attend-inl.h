@@ -42,9 +42,9 @@ void WidenTile(CacheType type, const uint8_t* from, size_t rows, size_t columns,
   }
 }
 
-// A call's constants.
+// What is constant for one KV head of a call.
 struct Call {
-  const AttentionArgs* args;
+  AttentionArgs args;  // of this head alone
   ScoreRule rule;
   bool widen_keys;  // 16-bit tiles become f32 in scratch
   bool widen_values;
@@ -57,42 +57,75 @@ bool IsWidened(const AttentionArgs& args, CacheType type) {
   return args.rows >= kRowsToWiden && IsSixteenBit(type) && ArithmeticOf(type) == Arithmetic::kFloat;
 }
 
-// Byte tiles ask for about three eighths of the next tile's lines in the products with K and in those with V, and for a quarter
-// in the softmax. Float tiles ask for K in the products with K, which have the longest loops: there what was fetched first is used
-// first; for V in the softmax and in the products with V.
+// At least one, else the nearest number.
+size_t LinesOf(size_t lines, size_t steps) { return lines < steps ? 1 : (lines + steps / 2) / steps; }
+
+// Float tiles ask for three quarters of what they read in the products and for the rest in the softmax. Byte tiles ask for five
+// sixteenths in the products with K, for four in the softmax, for four in quantizing the probabilities and for the rest in the
+// products with V: those take about equally long, and lines that are asked for too fast are dropped.
 LinesShare ShareLines(const Call& call) {
-  const PageLayout& layout = *call.args->layout;
+  const PageLayout& layout = *call.args.layout;
   LinesShare share;
   share.keys = kTile / kPageGroup * KeyGroupBytes(layout);
   share.key_scales = IsQuantized(layout.key_type) ? kTile * (PaddedKeyDim(layout) / kScaleGroup) * 2 : 0;
   share.values = kTile / ElementsInLane(layout.value_type) * ValueStepBytes(layout);
   share.value_scales = IsQuantized(layout.value_type) ? kTile * (call.value_dims / kScaleGroup) * 2 : 0;
   const size_t lines = (share.keys + share.key_scales + share.values + share.value_scales) / 64;
-  const size_t rows = call.args->rows;
+  const size_t rows = call.args.rows;
   const size_t key_steps = kTileVecs * CeilDiv(layout.key_dim, kScaleGroup);
   const size_t value_steps = CeilDiv(call.value_dims, 2 * kLanes) * (kTile / ElementsInLane(layout.value_type));
-  share.per_key_step = CeilDiv(lines * 3, 8 * key_steps);
-  const size_t listed = IsQuantized(layout.key_type) ? lines : lines - share.keys / 64;
-  share.per_row_part = CeilDiv(listed, 4 * rows * kSoftmaxParts);
-  share.per_probabilities = CeilDiv(lines, 5 * rows * CeilDiv(call.value_dims, kScaleGroup));
-  share.per_value_step = CeilDiv(lines * 3, 8 * value_steps);
+  const size_t groups = CeilDiv(call.value_dims, kScaleGroup);
+  share.per_key_step = LinesOf(lines * 5, 16 * key_steps);
+  share.per_row_part = LinesOf(lines, 4 * rows * kSoftmaxParts);
+  share.per_probabilities = LinesOf(lines, 4 * rows * groups);
+  share.per_value_step = LinesOf(lines * 3, 16 * value_steps);
   return share;
 }
 
-Call StartCall(const AttentionArgs& args) {
+// Moves on to what belongs to head `head` of those that share the workspace. Scores, probabilities and widened tiles are of
+// one head at a time and serve all.
+void TakeHead(const PageLayout& layout, size_t rows, size_t head, Workspace* work) {
+  const size_t first_row = head * RoundUp(rows, kRowBlock);
+  const size_t key_dim = RoundUp(layout.key_dim, kScaleGroup);
+  work->q += first_row * key_dim;
+  work->q8 += first_row * key_dim;
+  work->q8_scale += first_row * (key_dim / kScaleGroup);
+  work->q8_start += first_row * (key_dim / kScaleGroup);
+  work->lane_sums += first_row * kLanes;
+}
+
+AttentionArgs ArgsOfHead(const AttentionArgs& args, size_t head) {
+  AttentionArgs one = args;
+  one.heads = 1;
+  one.part_offset += head * args.layout->part_bytes;
+  one.q += head * args.rows;
+  if (one.sinks != nullptr) one.sinks += head * args.rows;
+  if (one.alibi_slopes != nullptr) one.alibi_slopes += head * args.rows;
+  if (one.out != nullptr) one.out += head * args.rows;
+  return one;
+}
+
+// calls: [args.heads]
+void StartCalls(const AttentionArgs& args, Call* calls) {
   const PageLayout& layout = *args.layout;
-  Call call;
-  call.args = &args;
-  call.rule = MakeScoreRule(args);
-  call.widen_keys = IsWidened(args, layout.key_type);
-  call.widen_values = IsWidened(args, layout.value_type);
-  call.key_lanes = PaddedKeyDim(layout) / ElementsInLane(layout.key_type) * (call.widen_keys ? 2 : 1);
-  call.value_dims = PaddedValueDim(layout);
-  CutWorkspace(layout, args.scratch, &call.work);
-  call.work.share = ShareLines(call);
-  WithFormat(layout.key_type, call.widen_keys,
-             [&](auto format) MOONLIT_INLINE_LAMBDA { PackQueries(format, args, call.key_lanes, call.work); });
-  return call;
+  for (size_t head = 0; head < args.heads; ++head) {
+    Call& call = calls[head];
+    if (head != 0) call = calls[0];
+    call.args = ArgsOfHead(args, head);
+    if (head == 0) {
+      call.rule = MakeScoreRule(args);
+      call.widen_keys = IsWidened(args, layout.key_type);
+      call.widen_values = IsWidened(args, layout.value_type);
+      call.key_lanes = PaddedKeyDim(layout) / ElementsInLane(layout.key_type) * (call.widen_keys ? 2 : 1);
+      call.value_dims = PaddedValueDim(layout);
+      CutWorkspace(layout, args.scratch, &call.work);
+      call.work.share = ShareLines(call);
+    } else {
+      TakeHead(layout, args.rows, head, &call.work);
+    }
+    WithFormat(layout.key_type, call.widen_keys,
+               [&](auto format) MOONLIT_INLINE_LAMBDA { PackQueries(format, call.args, call.key_lanes, call.work); });
+  }
 }
 
 // Where the tile's slots lie. Only called for tiles that some row sees.
@@ -108,7 +141,7 @@ TilePointers FindTile(const AttentionArgs& args, size_t slot) {
   const uint8_t* part = args.pages[slot / layout.page_tokens] + args.part_offset;
   const size_t inside = slot % layout.page_tokens;
   TilePointers tile;
-  tile.keys = part + layout.key_offset + inside / kPageGroup * KeyGroupBytes(layout);
+  tile.keys = part + inside / kPageGroup * KeyGroupBytes(layout);
   tile.key_scales = part + layout.key_scale_offset + inside * (PaddedKeyDim(layout) / kScaleGroup) * 2;
   tile.values = part + layout.value_offset + inside / ElementsInLane(layout.value_type) * ValueStepBytes(layout);
   tile.value_scales = part + layout.value_scale_offset;
@@ -122,16 +155,18 @@ TilePointers PeekTile(const AttentionArgs& args, size_t slot, size_t end) {
   return FindTile(args, slot);
 }
 
-// `slot`: of the next tile.
-void StartLinesAhead(size_t slot, const TilePointers& next, Call& call) {
-  const PageLayout& layout = *call.args->layout;
+// `slot`: of the next tile. `second`: the one after it.
+void StartLinesAhead(size_t slot, const TilePointers& next, const TilePointers& second, Call& call) {
+  const PageLayout& layout = *call.args.layout;
   Workspace& work = call.work;
   LinesAhead& ahead = work.ahead;
+  ahead.second = 0;
   const LinesShare& share = work.share;
   ahead.at = ahead.end = nullptr;
   ahead.ranges = 0;
-  work.keys_ahead = nullptr;
   if (next.keys == nullptr) return;
+  ahead.second =
+      second.keys == nullptr ? 0 : reinterpret_cast<uintptr_t>(second.keys) - reinterpret_cast<uintptr_t>(next.keys);
   if (layout.page_tokens == kTile) {
     AddLines(next.value_scales, share.value_scales, &ahead);
   } else {
@@ -142,16 +177,13 @@ void StartLinesAhead(size_t slot, const TilePointers& next, Call& call) {
   }
   AddLines(next.values, share.values, &ahead);
   AddLines(next.key_scales, share.key_scales, &ahead);
-  if (IsQuantized(layout.key_type)) {
-    AddLines(next.keys, share.keys, &ahead);
-  } else if (!call.widen_keys) {
-    work.keys_ahead = next.keys;
-  }
+  // Keys to be widened are read from first to last before anything else.
+  if (!call.widen_keys) AddLines(next.keys, share.keys, &ahead);
   OpenLines(&ahead);
 }
 
 void MultiplyKeys(Call& call, const TileView& view, const TilePointers& tile) {
-  const AttentionArgs& args = *call.args;
+  const AttentionArgs& args = call.args;
   Workspace& work = call.work;
   const CacheType type = args.layout->key_type;
   TilePointers from = tile;
@@ -171,7 +203,7 @@ void MultiplyKeys(Call& call, const TileView& view, const TilePointers& tile) {
 }
 
 void MultiplyValues(Call& call, const TileView& view, const TilePointers& tile, float* triples) {
-  const AttentionArgs& args = *call.args;
+  const AttentionArgs& args = call.args;
   Workspace& work = call.work;
   const CacheType type = args.layout->value_type;
   const size_t dims = call.value_dims;
@@ -222,38 +254,58 @@ size_t NextTile(const Visible& visible, size_t slot) {
   return slot < visible.sinks || slot >= first ? slot : first;
 }
 
-void RunSegment(Call& call, const Visible& visible, size_t segment, float* triples) {
-  const AttentionArgs& args = *call.args;
-  const DF32 df;
-  const size_t stride = AttentionTripleFloats(*args.layout);
-  for (size_t r = 0; r < args.rows; ++r) {
+void StartTriples(const Call& call, float* triples) {
+  const size_t stride = AttentionTripleFloats(*call.args.layout);
+  for (size_t r = 0; r < call.args.rows; ++r) {
     float* triple = triples + r * stride;
     triple[0] = kNegInf;
     memset(triple + 1, 0, (stride - 1) * sizeof(float));
   }
-  memset(call.work.lane_sums, 0, args.rows * kLanes * sizeof(float));
+  memset(call.work.lane_sums, 0, call.args.rows * kLanes * sizeof(float));
+}
+
+void RunTile(Call& call, const TileView& view, const TilePointers& tile, float* triples) {
+  const size_t stride = AttentionTripleFloats(*call.args.layout);
+  MultiplyKeys(call, view, tile);
+  for (size_t r = 0; r < call.args.rows; ++r) {
+    if (Sees(view, r)) SoftmaxRow(call.rule, call.args, view, r, call.value_dims, call.work, triples + r * stride);
+  }
+  MultiplyValues(call, view, tile, triples);
+}
+
+// triples: [heads, rows, stride]. All heads of a tile follow each other, as they lie in the page.
+void RunSegment(Call* calls, size_t heads, const Visible& visible, size_t segment, float* triples) {
+  const AttentionArgs& args = calls[0].args;
+  const size_t head_floats = args.rows * AttentionTripleFloats(*args.layout);
+  for (size_t head = 0; head < heads; ++head) StartTriples(calls[head], triples + head * head_floats);
   const size_t begin = segment * kAttentionSegment;
   const size_t end = begin + kAttentionSegment < visible.any.last ? begin + kAttentionSegment : visible.any.last;
   TileView view;
   view.whole = false;
-  TilePointers next = {};
-  size_t next_slot = 0;
   for (size_t slot = NextTile(visible, begin); slot < end; slot = NextTile(visible, slot + kTile)) {
     if (args.pages[slot / args.layout->page_tokens] == nullptr) continue;
     LookAtTile(args, visible.all, slot, &view);
     if (!view.any) continue;
-    const TilePointers tile = next_slot == slot && next.keys != nullptr ? next : FindTile(args, slot);
-    next_slot = slot + kTile;
-    next = PeekTile(args, next_slot, visible.any.last);
-    StartLinesAhead(next_slot, next, call);
-    MultiplyKeys(call, view, tile);
-    for (size_t r = 0; r < args.rows; ++r) {
-      if (Sees(view, r)) SoftmaxRow(call.rule, args, view, r, call.value_dims, call.work, triples + r * stride);
+    // The tile that comes `steps` after that of `head`.
+    const auto ahead_of = [&](size_t head, size_t steps) {
+      const size_t place = head + steps;
+      return PeekTile(calls[place % heads].args, slot + place / heads * kTile, visible.any.last);
+    };
+    TilePointers tile = FindTile(args, slot), next = ahead_of(0, 1);
+    for (size_t head = 0; head < heads; ++head) {
+      const TilePointers second = ahead_of(head, 2);
+      StartLinesAhead(slot + (head + 1) / heads * kTile, next, second, calls[head]);
+      RunTile(calls[head], view, tile, triples + head * head_floats);
+      tile = next;
+      next = second;
     }
-    MultiplyValues(call, view, tile, triples);
   }
-  for (size_t r = 0; r < args.rows; ++r) {
-    triples[r * stride + 1] = hn::ReduceSum(df, hn::Load(df, call.work.lane_sums + r * kLanes));
+  const DF32 df;
+  for (size_t head = 0; head < heads; ++head) {
+    for (size_t r = 0; r < args.rows; ++r) {
+      triples[head * head_floats + r * AttentionTripleFloats(*args.layout) + 1] =
+          hn::ReduceSum(df, hn::Load(df, calls[head].work.lane_sums + r * kLanes));
+    }
   }
 }
 
@@ -263,26 +315,29 @@ size_t ScratchBytes(const PageLayout& layout) {
 }
 
 void AttendSegment(const AttentionArgs& args, size_t segment, float* triples) {
-  Call call = StartCall(args);
-  RunSegment(call, VisibleSlots(args), segment, triples);
+  Call calls[kAttentionMaxHeads];
+  StartCalls(args, calls);
+  RunSegment(calls, args.heads, VisibleSlots(args), segment, triples);
 }
 
 void Attend(const AttentionArgs& args) {
-  Call call = StartCall(args);
+  Call calls[kAttentionMaxHeads];
+  StartCalls(args, calls);
   const Visible visible = VisibleSlots(args);
   const size_t value_dim = args.layout->value_dim;
   const size_t stride = AttentionTripleFloats(*args.layout);
-  float* triples = call.work.triples;
-  RunningRow rows[kAttentionMaxRows];
-  for (size_t r = 0; r < args.rows; ++r) rows[r] = {kNegInf, 0.0f};
+  const size_t rows = args.heads * args.rows;
+  float* triples = calls[0].work.triples;
+  RunningRow running[kAttentionMaxRows];
+  for (size_t r = 0; r < rows; ++r) running[r] = {kNegInf, 0.0f};
   for (size_t slot = NextTile(visible, 0); slot < visible.any.last;) {
     const size_t segment = slot / kAttentionSegment;
-    RunSegment(call, visible, segment, triples);
-    for (size_t r = 0; r < args.rows; ++r) FoldTriple(triples + r * stride, value_dim, &rows[r], args.out[r]);
+    RunSegment(calls, args.heads, visible, segment, triples);
+    for (size_t r = 0; r < rows; ++r) FoldTriple(triples + r * stride, value_dim, &running[r], args.out[r]);
     slot = NextTile(visible, (segment + 1) * kAttentionSegment);
   }
-  for (size_t r = 0; r < args.rows; ++r) {
-    FinishRow(rows[r], value_dim, args.sinks != nullptr ? args.sinks[r] : kNegInf, args.out[r]);
+  for (size_t r = 0; r < rows; ++r) {
+    FinishRow(running[r], value_dim, args.sinks != nullptr ? args.sinks[r] : kNegInf, args.out[r]);
   }
 }
 

@@ -4,7 +4,9 @@
 //
 // Rows. One call serves the `group` query heads of one KV head for `tokens` query tokens: row r = token * group + g. Row r
 // sees slot j  iff  first[r] <= j < last[r]  (half open; causal masks, sliding windows and chunks are all intervals), or
-// j < sink_slots and j < last[r], and the slot's page is there: a null page hides its slots from every row.
+// j < sink_slots and j < last[r], and the slot's page is there: a null page hides its slots from every row. Several KV heads
+// that follow each other may go together, with as many rows each and the same intervals: where rows are few, as in decode, a
+// page is then read from its first head to its last as one stream.
 //
 // Numeric contract (docs/design.md). Slots are absolute. The unit is a tile of kAttentionTile slots at multiples of it: one
 // maximum and one rescale decision per row and tile, one accumulator per score (head dimension ascending), one accumulator
@@ -29,22 +31,29 @@ namespace moonlit {
 
 // Largest number of rows that one `attend` call may have: tokens * group (tokens may be cut into several calls).
 inline constexpr size_t kAttentionMaxRows = 64;
+// Most KV heads of one call, if each has `rows` rows.
+inline constexpr size_t kAttentionMaxHeads = 16;
+static inline size_t AttentionHeadsOfCall(size_t rows) {
+  const size_t fit = kAttentionMaxRows / ((rows + 3) / 4 * 4);
+  return fit < kAttentionMaxHeads ? fit : kAttentionMaxHeads;
+}
 
 struct AttentionArgs {
   const PageLayout* layout;
   const uint8_t* const* pages;  // page p holds slots [p * page_tokens, (p + 1) * page_tokens); null: nobody sees them
-  size_t part_offset;           // PagePartOffset(layout, layer, kv_head)
-  size_t rows;                  // 1 .. kAttentionMaxRows
-  const float* const* q;        // [rows] pointers to [key_dim] floats; not yet scaled
+  size_t part_offset;           // PagePartOffset(layout, layer, the first KV head)
+  size_t heads = 1;             // KV heads, 1 .. AttentionHeadsOfCall(rows)
+  size_t rows;                  // of a KV head, 1 .. kAttentionMaxRows
+  const float* const* q;        // [heads, rows] pointers to [key_dim] floats; not yet scaled
   const int64_t* first;         // [rows] interval of visible slots; first >= last: nothing is visible, the output is 0
   const int64_t* last;          // (unless there are sink_slots: then last <= 0 says it)
   int64_t sink_slots;           // a multiple of kAttentionTile; 0: none
   float scale;                  // multiplies q . k
   float softcap;                // 0: off; else score = softcap * tanh(scale * q.k / softcap)
-  const float* sinks;         // [rows] learned sink logit: joins maximum and denominator, not the numerator; null: none
-  const float* alibi_slopes;  // [rows] score += slope * (j - position[r]); null: none
+  const float* sinks;  // [heads, rows] learned sink logit: joins maximum and denominator, not the numerator; null: none
+  const float* alibi_slopes;  // [heads, rows] score += slope * (j - position[r]); null: none
   const int64_t* position;    // [rows], only for ALiBi
-  float* const* out;          // [rows] pointers to [value_dim] floats
+  float* const* out;          // [heads, rows] pointers to [value_dim] floats
   void* scratch;              // 64-byte aligned, attention_scratch_bytes(layout)
 };
 
@@ -56,7 +65,7 @@ struct AttentionTable {
   size_t (*scratch_bytes)(const PageLayout& layout);
   void (*attend)(const AttentionArgs& args);
   // Segment number `segment` (slots from segment * kAttentionSegment) for all rows; args.out is not used. triples:
-  // [rows, AttentionTripleFloats], 64-byte aligned.
+  // [heads, rows, AttentionTripleFloats], 64-byte aligned.
   void (*attend_segment)(const AttentionArgs& args, size_t segment, float* triples);
   // Folds `count` segments for one row, ascending: triples + s * segment_stride (floats). Writes value_dim floats.
   void (*merge)(const PageLayout& layout, const float* triples, size_t segment_stride, size_t count,
@@ -80,9 +89,9 @@ const AttentionTable& GetAttentionTable(Variant variant);
 void UnpackKey(const PageLayout& layout, const uint8_t* part, size_t slot, float* key);      // [key_dim]
 void UnpackValue(const PageLayout& layout, const uint8_t* part, size_t slot, float* value);  // [value_dim]
 
-// Writes the lowest and highest key of every dimension into the part's header (kernels/attention/page_offsets.h) for the
+// Writes the lowest and highest key of every dimension of a part into its bounds (kernels/attention/page_offsets.h) for the
 // selection of pages (kernels/attention/selection.h). NaN where a key is one. REQUIRES: the page is full and nobody writes to it.
-void SummarizeKeys(const PageLayout& layout, uint8_t* part);
+void SummarizeKeys(const PageLayout& layout, uint8_t* page, size_t part_offset);
 
 // The cache type that a variant takes by default: BF16 where it has bf16 dots, else F16.
 CacheType DefaultCacheType(Variant variant);

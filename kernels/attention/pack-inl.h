@@ -56,7 +56,7 @@ HWY_INLINE void StoreElement(uint8_t* lane, size_t place, float x, float scale) 
 template <CacheType kType>
 void PackKey(const PageLayout& layout, uint8_t* part, size_t slot, const float* key) {
   constexpr size_t kInLane = ElementsInLane(kType);
-  uint8_t* lanes = part + layout.key_offset + 4 * KeyLane(layout, slot, 0);
+  uint8_t* lanes = part + 4 * KeyLane(layout, slot, 0);
   float scale = 0.0f;
   for (size_t i = 0; i < layout.key_dim; ++i) {
     if (IsQuantized(kType) && i % kScaleGroup == 0) {
@@ -111,9 +111,6 @@ void PackKeys(const PageLayout& layout, uint8_t* part, size_t slot, size_t token
   WithType(layout.key_type, [&](auto type) {
     for (size_t t = 0; t < tokens; ++t) PackKey<decltype(type)::kType>(layout, part, slot + t, keys + t * stride);
   });
-  uint8_t* written = part + slot / kPageGroup;
-  const size_t end = slot % kPageGroup + tokens;
-  if (*written < end) *written = static_cast<uint8_t>(end);
 }
 
 void PackValues(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* values,

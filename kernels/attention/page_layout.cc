@@ -83,26 +83,26 @@ bool FinishPageLayout(PageLayout* layout) {
   const uint64_t tokens = l.page_tokens;
   const uint64_t key_scales = IsQuantized(l.key_type) ? tokens * PaddedKeyDim(l) / kScaleGroup * 2 : 0;
   const uint64_t value_scales = IsQuantized(l.value_type) ? tokens * PaddedValueDim(l) / kScaleGroup * 2 : 0;
-  const uint64_t key = Aligned(KeyBoundsOffset(l) + 2 * sizeof(float) * l.key_dim);
-  const uint64_t key_scale = Aligned(key + tokens / kPageGroup * KeyGroupBytes(l));
+  const uint64_t key_scale = Aligned(tokens / kPageGroup * KeyGroupBytes(l));
   const uint64_t value = Aligned(key_scale + key_scales);
   const uint64_t value_scale = Aligned(value + tokens * PaddedValueDim(l) * BitsOf(l.value_type) / 8);
   const uint64_t part = Aligned(value_scale + value_scales);  // below 2^34
+  const uint64_t bounds = Aligned(2 * sizeof(float) * l.key_dim);
   const uint64_t parts = static_cast<uint64_t>(l.layers) * l.kv_heads;
-  if (parts > (SIZE_MAX / 2) / part) return false;
-  l.key_offset = static_cast<size_t>(key);
+  if (parts > (SIZE_MAX / 2) / (part + bounds)) return false;
   l.key_scale_offset = static_cast<size_t>(key_scale);
   l.value_offset = static_cast<size_t>(value);
   l.value_scale_offset = static_cast<size_t>(value_scale);
   l.part_bytes = static_cast<size_t>(part);
-  l.page_bytes = static_cast<size_t>(parts * part);
+  l.bounds_bytes = static_cast<size_t>(bounds);
+  l.page_bytes = static_cast<size_t>(parts * (part + bounds));
   return true;
 }
 
 void UnpackKey(const PageLayout& layout, const uint8_t* part, size_t slot, float* key) {
   const size_t g = ElementsInLane(layout.key_type);
   for (size_t i = 0; i < layout.key_dim; ++i) {
-    key[i] = Element(layout.key_type, LoadLane(part + layout.key_offset, KeyLane(layout, slot, i)), i % g);
+    key[i] = Element(layout.key_type, LoadLane(part, KeyLane(layout, slot, i)), i % g);
     if (IsQuantized(layout.key_type)) key[i] *= Scale(part + layout.key_scale_offset, KeyScaleIndex(layout, slot, i));
   }
 }
@@ -116,19 +116,19 @@ void UnpackValue(const PageLayout& layout, const uint8_t* part, size_t slot, flo
   }
 }
 
-void SummarizeKeys(const PageLayout& layout, uint8_t* part) {
+void SummarizeKeys(const PageLayout& layout, uint8_t* page, size_t part_offset) {
   float key[kMaxHeadDim];
   float lowest[kMaxHeadDim];
   float highest[kMaxHeadDim];
   for (size_t t = 0; t < layout.page_tokens; ++t) {
-    UnpackKey(layout, part, t, key);
+    UnpackKey(layout, page + part_offset, t, key);
     for (size_t i = 0; i < layout.key_dim; ++i) {
       // A NaN stays: no comparison with it holds, and a key that is one replaces the bound.
       lowest[i] = t == 0 || key[i] < lowest[i] || key[i] != key[i] ? key[i] : lowest[i];
       highest[i] = t == 0 || key[i] > highest[i] || key[i] != key[i] ? key[i] : highest[i];
     }
   }
-  uint8_t* bounds = part + KeyBoundsOffset(layout);
+  uint8_t* bounds = page + KeyBoundsOffset(layout, part_offset);
   memcpy(bounds, lowest, layout.key_dim * sizeof(float));
   memcpy(bounds + layout.key_dim * sizeof(float), highest, layout.key_dim * sizeof(float));
 }

@@ -2,7 +2,8 @@
 // How keys and values lie in a page of the KV cache. One layout for all variants, so a saved session opens on another CPU.
 //
 // A page holds `page_tokens` (a multiple of 64) consecutive slots of one cache group: layers with equal KV heads, head
-// sizes, types and window. Inside it, for every (layer, KV head): a header, then K, then V, each 64-byte aligned.
+// sizes, types and window: for every (layer, KV head) a part, K and then V, each 64-byte aligned; behind all parts, for every
+// (layer, KV head), the bounds of its keys. So the heads of a layer follow each other without a gap and are read as one stream.
 //
 //   K  [page_tokens / 16][d / g][16 tokens][g]     element (t, i): 16-token group t / 16, then i / g, then t % 16, then i % g
 //   V  [page_tokens / g][dv / 16][16 dims][g]      element (t, j): token group t / g, then j / 16, then j % 16, then t % g
@@ -12,8 +13,8 @@
 // is zero, and pages start zeroed. Quantized types: one F16 scale per token and 32 dims:
 //   K scales [page_tokens / 16][d / 32][16 tokens], V scales [page_tokens][dv / 32] stored [d32][page_tokens].
 // Q8_0 has codes -127 .. 127 of max|x| / 127; Q4_0 has codes -8 .. 7, stored + 8, of max|x| / 7.5 (not GGUF's max / -8,
-// which can be negative). A group with an inf or a NaN has scale NaN. A written token is never rescaled. The header keeps
-// the written count of each 16-token group, and per-dimension key bounds for block selection (page_offsets.h).
+// which can be negative). A group with an inf or a NaN has scale NaN. A written token is never rescaled. Key bounds
+// are for the selection of pages (page_offsets.h).
 #pragma once
 
 #include <stddef.h>
@@ -49,12 +50,12 @@ struct PageLayout {
   CacheType value_type;
 
   // Filled by FinishPageLayout; bytes.
-  size_t key_offset;        // of K inside a (layer, head) part
-  size_t key_scale_offset;  // quantized types
+  size_t key_scale_offset;  // inside a (layer, head) part, which begins with K; quantized types
   size_t value_offset;
   size_t value_scale_offset;
-  size_t part_bytes;  // one (layer, head) part
-  size_t page_bytes;  // layers * kv_heads * part_bytes
+  size_t part_bytes;    // one (layer, head) part
+  size_t bounds_bytes;  // key bounds of one (layer, head)
+  size_t page_bytes;    // layers * kv_heads * (part_bytes + bounds_bytes)
 };
 
 // Largest key or value size of a head.

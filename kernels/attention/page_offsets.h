@@ -62,8 +62,11 @@ static inline size_t ValueScaleIndex(const PageLayout& layout, size_t token, siz
   return dim / kScaleGroup * layout.page_tokens + token;
 }
 
-// A part begins with its header: one byte a 16-token group, the number of written tokens in it, counted from the
-// group's first; then f32 lowest[key_dim] and highest[key_dim], which SummarizeKeys fills when a page is full.
-static inline size_t KeyBoundsOffset(const PageLayout& layout) { return RoundUp(layout.page_tokens / kPageGroup, 64); }
+// Of a part's key bounds inside the page: f32 lowest[key_dim] and highest[key_dim], which SummarizeKeys fills when the page is
+// full.
+static inline size_t KeyBoundsOffset(const PageLayout& layout, size_t part_offset) {
+  return static_cast<size_t>(layout.layers) * layout.kv_heads * layout.part_bytes +
+         part_offset / layout.part_bytes * layout.bounds_bytes;
+}
 
 }  // namespace moonlit

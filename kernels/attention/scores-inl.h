@@ -79,10 +79,12 @@ void PackQueries(Format, const AttentionArgs& args, size_t lanes, Workspace& wor
   }
 }
 
-// `keys`: the tile's K as lanes, [kTile / 16][lanes][16]. `ahead`: the next tile's, or null.
+// `keys`: the tile's K as lanes, [kTile / 16][lanes][16]. `ahead`: lines to prefetch, or null.
 template <class Format, size_t kRows, size_t kVecs>
-HWY_INLINE void ScoreVecs(const uint8_t* keys, size_t lanes, size_t first_vec, const uint32_t* q, const uint8_t* ahead,
-                          float* scores) {
+HWY_INLINE void ScoreVecs(const uint8_t* keys, size_t lanes, size_t first_vec, const uint32_t* q,
+                          LinesAhead* lines_ahead, float* scores) {
+  const uint8_t* ahead = lines_ahead != nullptr ? TakeLines(lanes * kLinesOfStep<kVecs>, lines_ahead) : nullptr;
+  const uintptr_t second = lines_ahead != nullptr ? lines_ahead->second : 0;
   VF32 sum[kRows][kVecs];
   size_t column[kVecs];
   Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA {
@@ -93,10 +95,7 @@ HWY_INLINE void ScoreVecs(const uint8_t* keys, size_t lanes, size_t first_vec, c
   for (size_t i = 0; i < lanes; ++i) {
     typename Format::Operand k[kVecs];
     Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { k[v] = Format::Load(keys + column[v] + i * kPageGroup * 4); });
-    if (ahead != nullptr) {
-      Unroll<kVecs>([&](auto v)
-                        MOONLIT_INLINE_LAMBDA { __builtin_prefetch(ahead + column[v] + i * kPageGroup * 4, 0, 2); });
-    }
+    ahead = PrefetchStep<kLinesOfStep<kVecs>>(ahead, second);
     Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
       const typename Format::Words words = Format::Broadcast(q + (i * kRowBlock + r) * Format::kWords);
       Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { sum[r][v] = Format::Add(sum[r][v], k[v], words); });
@@ -123,7 +122,7 @@ void ScoreTile(const AttentionArgs& args, const TileView& view, const uint8_t* k
     const uint32_t* q = work.q + row / kRowBlock * work.q_block;
     WithRows(rows, [&](auto count) MOONLIT_INLINE_LAMBDA {
       for (size_t token = low / kStep * kStep; token < high; token += kStep) {
-        const uint8_t* ahead = row == 0 ? work.keys_ahead : nullptr;
+        LinesAhead* ahead = row == 0 ? &work.ahead : nullptr;
         ScoreVecs<Format, decltype(count)::value, kScoreVecs>(keys, lanes, token / kLanes, q, ahead,
                                                               work.scores + row * kTile);
       }

@@ -41,7 +41,7 @@ void BoundPages(const PageBoundArgs& args, float* bounds) {
   for (size_t p = 0; p < args.page_count; ++p) {
     bounds[p] = -__builtin_inff();
     if (args.pages[p] == nullptr) continue;
-    const uint8_t* stored = args.pages[p] + args.part_offset + KeyBoundsOffset(*args.layout);
+    const uint8_t* stored = args.pages[p] + KeyBoundsOffset(*args.layout, args.part_offset);
     float keys[2 * kMaxHeadDim];
     memcpy(keys, stored, 2 * dims * sizeof(float));
     for (size_t r = 0; r < args.rows; ++r) {

@@ -3,7 +3,7 @@
 // arXiv:2406.10774). Nothing here is done unless a caller asks; whoever wants plain attention passes all pages.
 //
 //   1. When a page is full, its owner calls SummarizeKeys once (a full page never changes): the lowest and highest key of
-//      every dimension go into the part's header.
+//      every dimension go behind the page's parts.
 //   2. For a query token: BoundPages gives, for every page, a number that no score of a key in it exceeds.
 //   3. SelectPages keeps the pages with the highest bounds within a budget, always the first ones (attention sinks) and the
 //      latest, and writes a page table with null for the rest.

@@ -28,6 +28,7 @@ HWY_INLINE void AddValueVecs(const uint8_t* values, size_t dims, size_t first, s
   float* out = rows.out + dim;
   const size_t out_stride = rows.out_stride;
   const uint8_t* ahead = rows.ahead != nullptr ? TakeLines((last - first) * kLinesOfStep<kVecs>, rows.ahead) : nullptr;
+  const uintptr_t second = rows.ahead != nullptr ? rows.ahead->second : 0;
   VF32 sum[kRows][kVecs];
   Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
     Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { sum[r][v] = hn::Load(df, out + r * out_stride + v * kLanes); });
@@ -36,7 +37,7 @@ HWY_INLINE void AddValueVecs(const uint8_t* values, size_t dims, size_t first, s
     typename Format::Operand value[kVecs];
     Unroll<kVecs>(
         [&](auto v) MOONLIT_INLINE_LAMBDA { value[v] = Format::Load(values + (step * dims + dim + v * kLanes) * 4); });
-    ahead = PrefetchStep<kLinesOfStep<kVecs>>(ahead);
+    ahead = PrefetchStep<kLinesOfStep<kVecs>>(ahead, second);
     Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA {
       const typename Format::Words words = Format::Broadcast(p + r * p_stride + step * Format::kWords);
       Unroll<kVecs>([&](auto v) MOONLIT_INLINE_LAMBDA { sum[r][v] = Format::Add(sum[r][v], value[v], words); });

@@ -39,9 +39,10 @@ HWY_INLINE Arithmetic ArithmeticOf(CacheType type) {
   return kHasBF16Dot && type == CacheType::kBF16 ? Arithmetic::kBF16Dot : Arithmetic::kFloat;
 }
 
-// Cache lines of the next tile that are still to be prefetched. A core has room for some twenty lines under way, and a load
-// that finds no room waits; so they are asked for evenly over the whole tile, softmax included, not all in the short loops of
-// byte dots.
+// Cache lines of the next tile that are still to be prefetched. A core has room for some twenty lines under way; a load that finds
+// no room waits, and a request is dropped (Zen 4: a loop of nothing but prefetching passes over memory four times as fast as it
+// can be read). So lines are asked for evenly over the whole tile, softmax included, and twice: the same line of the tile after
+// the next is asked for as well.
 struct LinesAhead {
   static constexpr size_t kMostRanges = 4;
   const uint8_t* at;  // of the current range: the next line
@@ -49,6 +50,7 @@ struct LinesAhead {
   const uint8_t* first[kMostRanges];  // ranges to come, the next one last
   const uint8_t* last[kMostRanges];
   size_t ranges;
+  uintptr_t second;  // from a line of the next tile to that of the one after; 0: there is none
 };
 
 constexpr size_t kSoftmaxParts = 4;  // of SoftmaxRow: each asks for some lines
@@ -80,11 +82,16 @@ HWY_INLINE void OpenLines(LinesAhead* ahead) {
   ahead->end = ahead->last[ahead->ranges];
 }
 
+HWY_INLINE void PrefetchLine(const uint8_t* line, uintptr_t second) {
+  __builtin_prefetch(line, 0, 2);
+  __builtin_prefetch(reinterpret_cast<const uint8_t*>(reinterpret_cast<uintptr_t>(line) + second), 0, 2);
+}
+
 HWY_INLINE void PrefetchLines(size_t count, LinesAhead* ahead) {
   const uint8_t* at = ahead->at;
   const size_t left = static_cast<size_t>(ahead->end - at);
   const uint8_t* stop = at + (64 * count < left ? 64 * count : left);
-  for (; at != stop; at += 64) __builtin_prefetch(at, 0, 2);
+  for (; at != stop; at += 64) PrefetchLine(at, ahead->second);
   ahead->at = at;
   if (HWY_UNLIKELY(at == ahead->end)) OpenLines(ahead);
 }
@@ -103,21 +110,20 @@ HWY_INLINE const uint8_t* TakeLines(size_t count, LinesAhead* ahead) {
   return at;
 }
 
-// Lines that a step of float products with V asks for: three quarters of those that it reads, the softmax asks for the rest.
+// Lines that a step of float products asks for: three quarters of those that it reads, the softmax asks for the rest.
 template <size_t kVecs>
 constexpr size_t kLinesOfStep = CeilDiv(kVecs* kLanes * 4 * 3, 4 * 64);
 
 template <size_t kCount>
-HWY_INLINE const uint8_t* PrefetchStep(const uint8_t* at) {
+HWY_INLINE const uint8_t* PrefetchStep(const uint8_t* at, uintptr_t second) {
   if (at == nullptr) return at;
-  Unroll<kCount>([&](auto i) MOONLIT_INLINE_LAMBDA { __builtin_prefetch(at + 64 * i, 0, 2); });
+  Unroll<kCount>([&](auto i) MOONLIT_INLINE_LAMBDA { PrefetchLine(at + 64 * i, second); });
   return at + 64 * kCount;
 }
 
 struct Workspace {
   LinesAhead ahead;
   LinesShare share;
-  const uint8_t* keys_ahead;  // the next tile's K, where it is not among the lines ahead
   // Queries. Float: [row / 4][lane][row % 4][elements]; bf16 pairs: [row / 4][lane][row % 4]; bytes: [row][key_dim].
   uint32_t* q;
   size_t q_block;     // words of one row block

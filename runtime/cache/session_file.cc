@@ -14,7 +14,7 @@ namespace moonlit {
 namespace {
 
 constexpr char kMagic[8] = {'M', 'O', 'O', 'N', 'S', 'E', 'S', 'S'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kFixedBytes = 32;  // magic to file bytes
 constexpr size_t kSumBytes = sizeof(uint64_t);
 constexpr int64_t kLargestShift = int64_t{1} << 40;  // positions stay far from overflow, and exact in double

@@ -8,7 +8,7 @@
 //   MOONLIT_ASSIGN_OR_RETURN(Sequence sequence, Sequence::Make(pool, reader.shape()));
 //   MOONLIT_RETURN_IF_ERROR(reader.ReadPages(sequence));                    // only now is it what was saved
 //
-// Layout, version 1; little-endian, no padding:
+// Layout, version 2 (1 had headers between the parts of a page); little-endian, no padding:
 //   "MOONSESS", u32 version, u32 floats of the recurrent state (0: none), u64 head bytes, u64 file bytes
 //   variant and model, each u32 length and bytes
 //   u32 groups; for each u32 page_tokens, layers, kv_heads, key_dim, value_dim, key type, value type (CacheType's

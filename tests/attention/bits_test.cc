@@ -2,6 +2,8 @@
 // The numeric contract: a row's bits depend on its query, the cache's values and its interval, and on nothing else.
 #include <math.h>
 
+#include <algorithm>
+
 #include "tests/attention/fixture.h"
 
 namespace moonlit {
@@ -135,6 +137,109 @@ TEST_P(AttentionBits, InvisibleSlotsMayHoldAnything) {
         for (size_t r : {0u, 1u, 3u, 4u}) {
           ASSERT_TRUE(SameBits(&expected[r * dim], &out[r * dim], dim))
               << VariantName(variant) << " [" << low << ", " << high << ") row " << r;
+        }
+      }
+    }
+  }
+}
+
+// A cache of several KV heads, and `rows` queries of each that see slots up to the last.
+struct ManyHeads {
+  PageLayout layout;
+  std::vector<AlignedBytes> memory;
+  std::vector<const uint8_t*> pages;
+  size_t rows;
+  std::vector<float> queries, sinks, slopes;
+  std::vector<int64_t> first, last, position;
+
+  ManyHeads(const CacheShape& shape, Variant variant, size_t tokens, size_t row_count)
+      : layout(LayoutOf(shape)),
+        rows(row_count),
+        sinks(NormalValues(shape.kv_heads * rows, 11)),
+        slopes(NormalValues(shape.kv_heads * rows, 12, 0.01f)) {
+    const AttentionTable& table = GetAttentionTable(variant);
+    for (size_t token = 0; token < tokens; token += 16) {
+      if (token % layout.page_tokens == 0) {
+        memory.emplace_back(layout.page_bytes, 0);
+        pages.push_back(memory.back().data());
+      }
+      const size_t count = std::min<size_t>(16, tokens - token);
+      for (size_t head = 0; head < layout.kv_heads; ++head) {
+        uint8_t* part = memory.back().data() + PagePartOffset(layout, 0, head);
+        const auto seed = static_cast<uint32_t>(token * layout.kv_heads + head);
+        const std::vector<float> keys = NormalValues(count * layout.key_dim, seed);
+        const std::vector<float> values = NormalValues(count * layout.value_dim, seed + 1000000);
+        table.pack_keys(layout, part, token % layout.page_tokens, count, keys.data(), layout.key_dim);
+        table.pack_values(layout, part, token % layout.page_tokens, count, values.data(), layout.value_dim);
+      }
+    }
+    queries = NormalValues(layout.kv_heads * rows * layout.key_dim, 13);
+    for (size_t r = 0; r < rows; ++r) {
+      first.push_back(r % 3 == 2 ? static_cast<int64_t>(tokens / 2) : 0);
+      last.push_back(static_cast<int64_t>(tokens - r % 2));
+      position.push_back(last.back() - 1);
+    }
+  }
+
+  // [heads, rows, value_dim] of heads from `begin`, in calls of `heads_of_call`.
+  std::vector<float> Run(Variant variant, size_t heads_of_call, Path path) const {
+    const AttentionTable& table = GetAttentionTable(variant);
+    const AlignedBytes scratch(table.scratch_bytes(layout), 0xFF);
+    const size_t triple = AttentionTripleFloats(layout),
+                 segments = pages.size() * layout.page_tokens / kAttentionSegment + 1;
+    std::vector<float> out(layout.kv_heads * rows * layout.value_dim, nanf(""));
+    for (size_t head = 0; head < layout.kv_heads; head += heads_of_call) {
+      AttentionArgs args = {};
+      args.heads = std::min<size_t>(heads_of_call, layout.kv_heads - head);
+      const size_t count = args.heads * rows, begin = head * rows;
+      std::vector<const float*> q;
+      std::vector<float*> to;
+      for (size_t r = begin; r < begin + count; ++r) {
+        q.push_back(&queries[r * layout.key_dim]);
+        to.push_back(&out[r * layout.value_dim]);
+      }
+      args.layout = &layout;
+      args.pages = pages.data();
+      args.part_offset = PagePartOffset(layout, 0, head);
+      args.rows = rows;
+      args.q = q.data();
+      args.first = first.data();
+      args.last = last.data();
+      args.position = position.data();
+      args.sinks = &sinks[begin];
+      args.alibi_slopes = &slopes[begin];
+      args.scale = 0.25f;
+      args.out = path == Path::kAttend ? to.data() : nullptr;
+      args.scratch = scratch.data();
+      if (path == Path::kAttend) {
+        table.attend(args);
+        continue;
+      }
+      const AlignedBytes triples(segments * count * triple * sizeof(float), 0xFF);
+      float* floats = reinterpret_cast<float*>(triples.data());
+      for (size_t s = 0; s < segments; ++s) table.attend_segment(args, s, floats + s * count * triple);
+      for (size_t r = 0; r < count; ++r)
+        table.merge(layout, floats + r * triple, count * triple, segments, args.sinks[r], to[r]);
+    }
+    return out;
+  }
+};
+
+TEST_P(AttentionBits, HeadsAloneAndTogether) {
+  for (Variant variant : RunnableVariants()) {
+    for (uint32_t page_tokens : {64u, 128u}) {
+      for (size_t rows : {1u, 3u, 5u, 12u}) {
+        CacheShape shape = Shape(40, 24, page_tokens);
+        shape.kv_heads = 5;
+        const ManyHeads heads(shape, variant, 600, rows);
+        ASSERT_LE(5u, AttentionHeadsOfCall(rows));
+        const std::vector<float> alone = heads.Run(variant, 1, Path::kAttend);
+        for (size_t together : {2u, 5u}) {
+          for (Path path : {Path::kAttend, Path::kSegments}) {
+            const std::vector<float> out = heads.Run(variant, together, path);
+            ASSERT_TRUE(SameBits(alone.data(), out.data(), out.size()))
+                << VariantName(variant) << " rows " << rows << " heads " << together << " page " << page_tokens;
+          }
         }
       }
     }

@@ -172,7 +172,7 @@ struct Bounded {
 
   Bounded(CacheType type, uint32_t dim, size_t pages, uint32_t seed, const std::vector<Row>& rows)
       : cache(ShapeOf(type, dim), RunnableVariants().front(), pages * 64, seed), bounds(pages) {
-    for (size_t p = 0; p < pages; ++p) SummarizeKeys(cache.layout(), cache.page(p));
+    for (size_t p = 0; p < pages; ++p) SummarizeKeys(cache.layout(), cache.page(p), 0);
     Bound(rows);
   }
   void Bound(const std::vector<Row>& rows) {
@@ -267,7 +267,7 @@ TEST(AttentionSelection, FindsTheNeedle) {
     const size_t slot = page * 64 + page;
     for (size_t i = 0; i < 32; ++i) keys[slot * 32 + i] = 4 * rows[0].q[i], values[slot * 32 + i] = 1;
     Cache cache(ShapeOf(CacheType::kF32, 32), RunnableVariants().front(), keys, values);
-    for (size_t p = 0; p < 32; ++p) SummarizeKeys(cache.layout(), cache.page(p));
+    for (size_t p = 0; p < 32; ++p) SummarizeKeys(cache.layout(), cache.page(p), 0);
     const float* q[1] = {rows[0].q.data()};
     const PageLayout& layout = cache.layout();
     std::vector<float> bounds(32);
@@ -315,7 +315,7 @@ TEST(AttentionSelection, ANaNIsRead) {
   std::vector<float> keys = NormalValues(4 * 64 * 8, 16);
   keys[(2 * 64 + 9) * 8 + 3] = nanf("");
   Cache cache(ShapeOf(CacheType::kF32, 8), RunnableVariants().front(), keys, NormalValues(4 * 64 * 8, 17));
-  for (size_t p = 0; p < 4; ++p) SummarizeKeys(cache.layout(), cache.page(p));
+  for (size_t p = 0; p < 4; ++p) SummarizeKeys(cache.layout(), cache.page(p), 0);
   cache.DropPage(1);
   const float* q[1] = {rows[0].q.data()};
   float bounds[4];

@@ -30,7 +30,7 @@ bool MakeLayout(const AttentionShape& shape, size_t layers, PageLayout* layout) 
 double FusedAttention::CacheBytes(const AttentionShape& shape) {
   PageLayout layout;
   if (!MakeLayout(shape, 1, &layout)) return 0;
-  const double token_bytes = static_cast<double>(layout.part_bytes - layout.key_offset) / kPageTokens;
+  const double token_bytes = static_cast<double>(layout.part_bytes) / kPageTokens;
   return token_bytes * static_cast<double>(shape.kv_heads * shape.context);
 }
 

@@ -11,7 +11,7 @@
 namespace moonlit {
 namespace {
 
-// The arguments of one call, on the stack of a task.
+// The arguments of one call, on the stack of a task: [heads, rows], intervals and positions [rows].
 struct CallRows {
   const float* q[kAttentionMaxRows];
   const float* whole_q[kAttentionMaxRows];  // as qkv_post left them
@@ -58,8 +58,8 @@ class AttentionBase : public ExecStage {
   float Sink(const AttentionChunk& chunk, size_t head, size_t r) const {
     return sinks_ == nullptr ? -INFINITY : sinks_[RowHead(chunk, head, r)];
   }
-  float* Triples(const AttentionChunk& chunk, size_t head) const {
-    return b_.triples + chunk.triples + head * chunk.pieces * geometry().PieceFloats(chunk);
+  float* Triples(const AttentionChunk& chunk, size_t piece, size_t head) const {
+    return b_.triples + chunk.triples + (piece * spec_.kv_heads + head) * geometry().PieceFloats(chunk);
   }
 
   const Bindings& b_;
@@ -74,27 +74,27 @@ class AttentionStage : public AttentionBase {
  public:
   using AttentionBase::AttentionBase;
 
-  size_t Begin() override { return geometry().split() ? geometry().split_tasks() : geometry().whole_tasks(); }
+  size_t Begin() override { return geometry().tasks(); }
 
   void Run(size_t task, size_t thread) override {
     const AttentionGeometry& g = geometry();
     CallRows rows;
     if (!g.split()) {
       // The last chunks see most keys: they go first, so that the stage ends with short tasks.
-      const size_t reversed = g.whole_tasks() - 1 - task;
-      const AttentionChunk& chunk = g.chunks()[reversed / spec_.kv_heads];
-      AttentionArgs args = Arguments(chunk, reversed % spec_.kv_heads, thread, rows);
+      const size_t reversed = g.tasks() - 1 - task;
+      const AttentionChunk& chunk = g.ChunkOfTask(reversed);
+      AttentionArgs args = Arguments(chunk, g.Heads(chunk, reversed - chunk.first_task), thread, rows);
       if (SpanOf(chunk).runs.size() < 2) return b_.attention->attend(args);
       return AttendPieces(chunk, thread, args, rows);
     }
     const AttentionChunk& chunk = g.ChunkOfTask(task);
-    const size_t head = (task - chunk.first_task) / chunk.pieces;
-    const size_t index = (task - chunk.first_task) % chunk.pieces;
-    AttentionArgs args = Arguments(chunk, head, thread, rows);
+    const size_t index = (task - chunk.first_task) / chunk.calls;
+    const HeadRange heads = g.Heads(chunk, (task - chunk.first_task) % chunk.calls);
+    AttentionArgs args = Arguments(chunk, heads, thread, rows);
     const SlotPiece piece = g.Piece(SpanOf(chunk), chunk, index);
     if (SpanOf(chunk).runs.size() >= 2) Narrow(chunk, piece, thread, args, rows);
     b_.attention->attend_segment(args, static_cast<size_t>(piece.first) / kAttentionSegment,
-                                 Triples(chunk, head) + index * g.PieceFloats(chunk));
+                                 Triples(chunk, index, heads.first));
   }
 
   std::string Describe() const override {
@@ -109,22 +109,29 @@ class AttentionStage : public AttentionBase {
     return q_.row(b_.step->span_row(chunk.span) + row) + RowHead(chunk, head, r) * spec_.key_dim;
   }
 
-  AttentionArgs Arguments(const AttentionChunk& chunk, size_t head, size_t thread, CallRows& rows) const {
+  AttentionArgs Arguments(const AttentionChunk& chunk, HeadRange heads, size_t thread, CallRows& rows) const {
+    for (size_t h = 0; h < heads.count; ++h) {
+      const size_t head = heads.first + h;
+      for (size_t r = 0; r < chunk.rows; ++r) {
+        const size_t at = h * chunk.rows + r;
+        rows.q[at] = rows.whole_q[at] = Query(chunk, head, r);
+        rows.out[at] = OutRow(chunk, head, r);
+        rows.sinks[at] = Sink(chunk, head, r);
+        rows.slopes[at] = slopes_.empty() ? 0.0f : slopes_[RowHead(chunk, head, r)];
+      }
+    }
     for (size_t r = 0; r < chunk.rows; ++r) {
-      rows.q[r] = rows.whole_q[r] = Query(chunk, head, r);
-      rows.out[r] = OutRow(chunk, head, r);
       const SlotInterval visible = RowInterval(chunk, r);
       rows.first[r] = visible.first;
       rows.last[r] = visible.last;
       rows.position[r] = RowSlot(chunk, r);
-      rows.sinks[r] = Sink(chunk, head, r);
-      rows.slopes[r] = slopes_.empty() ? 0.0f : slopes_[RowHead(chunk, head, r)];
     }
     AttentionArgs args{};
     args.layout = place_.layout;
     const bool chooses = place_.choices != nullptr && chunk.choice != Step::kNoChoice;
-    args.pages = chooses ? place_.choices->table(chunk.choice, head) : SpanOf(chunk).pages[place_.group];
-    args.part_offset = PagePartOffset(*place_.layout, place_.layer_in_group, head);
+    args.pages = chooses ? place_.choices->table(chunk.choice, heads.first) : SpanOf(chunk).pages[place_.group];
+    args.part_offset = PagePartOffset(*place_.layout, place_.layer_in_group, heads.first);
+    args.heads = heads.count;
     args.rows = chunk.rows;
     args.q = rows.q;
     args.first = rows.first;
@@ -150,25 +157,26 @@ class AttentionStage : public AttentionBase {
       const SlotInterval visible = RowInterval(chunk, r);
       rows.first[r] = std::max(visible.first, piece.first);
       rows.last[r] = std::min(visible.last, piece.last);
-      rows.q[r] = turn.Of(rows.whole_q[r], r);
     }
+    for (size_t r = 0; r < args.heads * chunk.rows; ++r) rows.q[r] = turn.Of(rows.whole_q[r], r);
   }
 
   // What `attend` does, a piece at a time.
   void AttendPieces(const AttentionChunk& chunk, size_t thread, AttentionArgs& args, CallRows& rows) const {
     const RunScratch scratch = ScratchOfRuns(b_, *place_.layout, thread);
     const size_t stride = geometry().triple_floats_per_row();
+    const size_t count = args.heads * chunk.rows;
     float running[kAttentionMaxRows][2];
-    for (size_t r = 0; r < chunk.rows; ++r) running[r][0] = -INFINITY, running[r][1] = 0;
+    for (size_t r = 0; r < count; ++r) running[r][0] = -INFINITY, running[r][1] = 0;
     for (size_t index = 0; index < chunk.pieces; ++index) {
       const SlotPiece piece = AttentionGeometry::Piece(SpanOf(chunk), chunk, index);
       Narrow(chunk, piece, thread, args, rows);
       b_.attention->attend_segment(args, static_cast<size_t>(piece.first) / kAttentionSegment, scratch.triples);
-      for (size_t r = 0; r < chunk.rows; ++r) {
+      for (size_t r = 0; r < count; ++r) {
         b_.attention->fold(*place_.layout, scratch.triples + r * stride, running[r], rows.out[r]);
       }
     }
-    for (size_t r = 0; r < chunk.rows; ++r) {
+    for (size_t r = 0; r < count; ++r) {
       b_.attention->finish(*place_.layout, running[r], rows.sinks[r], rows.out[r]);
     }
   }
@@ -179,15 +187,16 @@ class AttentionMergeStage : public AttentionBase {
  public:
   using AttentionBase::AttentionBase;
 
-  size_t Begin() override { return geometry().split() ? geometry().whole_tasks() : 0; }
+  size_t Begin() override { return geometry().merge_tasks(); }
 
   void Run(size_t task, size_t) override {
     const AttentionGeometry& g = geometry();
     const AttentionChunk& chunk = g.chunks()[task / spec_.kv_heads];
     const size_t head = task % spec_.kv_heads;
     for (size_t r = 0; r < chunk.rows; ++r) {
-      b_.attention->merge(*place_.layout, Triples(chunk, head) + r * g.triple_floats_per_row(), g.PieceFloats(chunk),
-                          chunk.pieces, Sink(chunk, head, r), OutRow(chunk, head, r));
+      b_.attention->merge(*place_.layout, Triples(chunk, 0, head) + r * g.triple_floats_per_row(),
+                          spec_.kv_heads * g.PieceFloats(chunk), chunk.pieces, Sink(chunk, head, r),
+                          OutRow(chunk, head, r));
     }
   }
 

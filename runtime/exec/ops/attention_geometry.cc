@@ -118,20 +118,44 @@ void AttentionGeometry::AddSpan(const Step& step, size_t s, const RowRange& rang
 }
 
 void AttentionGeometry::Begin(const Step& step) {
-  chunk_count_ = split_tasks_ = 0;
+  chunk_count_ = 0;
   const RowRange range = step.range(tail_);
   for (size_t s = 0; s < step.spans().size(); ++s) AddSpan(step, s, range);
+  ChooseSplit();
+  size_t most_heads = kAttentionMaxHeads;
+  CountTasks(most_heads);
+  while (threads_ > 1 && tasks_ < kCallsPerThread * threads_ && most_heads > 1) CountTasks(most_heads /= 2);
+}
+
+void AttentionGeometry::ChooseSplit() {
   size_t triples = 0, most_pieces = 0;
   for (size_t c = 0; c < chunk_count_; ++c) {
     AttentionChunk& chunk = chunks_[c];
-    chunk.first_task = split_tasks_;
     chunk.triples = triples;
-    split_tasks_ += size_t{chunk.pieces} * spec_.kv_heads;
     triples += size_t{chunk.pieces} * spec_.kv_heads * PieceFloats(chunk);
     most_pieces = std::max<size_t>(most_pieces, chunk.pieces);
   }
-  const bool worth = whole_tasks() < kCallsPerThread * threads_ || most_pieces > kLongSegments;
+  const bool worth = chunk_count_ * spec_.kv_heads < kCallsPerThread * threads_ || most_pieces > kLongSegments;
   split_ = threads_ > 1 && most_pieces > 1 && worth && triples <= triple_floats_;
+}
+
+void AttentionGeometry::CountTasks(size_t most_heads) {
+  tasks_ = 0;
+  for (size_t c = 0; c < chunk_count_; ++c) {
+    AttentionChunk& chunk = chunks_[c];
+    // Each KV head chooses its own pages.
+    const size_t most = chunk.choice != Step::kNoChoice ? 1 : std::min(most_heads, AttentionHeadsOfCall(chunk.rows));
+    const size_t calls = CeilDiv(spec_.kv_heads, most);
+    chunk.heads = static_cast<uint32_t>(CeilDiv(spec_.kv_heads, calls));
+    chunk.calls = static_cast<uint32_t>(CeilDiv(spec_.kv_heads, size_t{chunk.heads}));
+    chunk.first_task = tasks_;
+    tasks_ += size_t{chunk.calls} * (split_ ? chunk.pieces : 1);
+  }
+}
+
+HeadRange AttentionGeometry::Heads(const AttentionChunk& chunk, size_t call) const {
+  const size_t first = call * chunk.heads;
+  return {first, std::min<size_t>(chunk.heads, spec_.kv_heads - first)};
 }
 
 const AttentionChunk& AttentionGeometry::ChunkOfTask(size_t task) const {

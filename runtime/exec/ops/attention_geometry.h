@@ -2,9 +2,10 @@
 // How a step's attention is cut into calls, shared by all layers with equal heads, sizes and masks (the last layer has its
 // own, for the rows of the tail).
 //
-// A chunk is up to kAttentionMaxRows rows (token * group + head of the group) of one span; a call serves one chunk and one KV
-// head. Whole calls walk all segments. When whole calls would be too few for the threads, or long (decode over a long
-// context), each segment is a task of its own and a merge stage folds the triples. Both give equal bits (attention.h).
+// A chunk is up to kAttentionMaxRows rows (token * group + head of the group) of one span; a call serves one chunk and, where its
+// rows are few, several KV heads that follow each other in a page: as many as there are, if there are calls enough for the
+// threads. Whole calls walk all segments. When whole calls would be too few for the threads, or long (decode over a long
+// context), each segment is a task of its own and a merge stage folds the triples. All give equal bits (attention.h).
 //
 // A span whose blocks have moved (StepSpan::runs) has keys at positions that are off by a constant for each run. Its queries
 // are turned by that constant for each run; so segments are cut where runs meet, and each piece has a triple of its own.
@@ -50,8 +51,15 @@ struct AttentionChunk {
   uint32_t sink_segments;  // segments before first_segment that are visited for their sinks, from slot 0 on
   uint32_t pieces;         // segments that any row visits, cut where runs meet
   uint32_t choice;    // the token's number among those that choose their pages, or Step::kNoChoice; then its only one
-  size_t first_task;  // split: of KV head 0; the chunk has kv_heads * pieces tasks
-  size_t triples;     // split: floats before the chunk's in the triple buffer
+  uint32_t heads;     // KV heads of a call; the last one may have fewer
+  uint32_t calls;     // for all KV heads
+  size_t first_task;  // the chunk has `calls` tasks; split: [pieces, calls]
+  size_t triples;     // split: floats before the chunk's in the triple buffer, [pieces, kv_heads, rows, triple]
+};
+
+// KV heads [first, first + count) of a chunk's call.
+struct HeadRange {
+  size_t first, count;
 };
 
 // Whether a layer's tokens see everything before them: such layers may be sparse.
@@ -72,9 +80,11 @@ class AttentionGeometry {
   size_t kv_heads() const { return spec_.kv_heads; }
   bool split() const { return split_; }
   std::span<const AttentionChunk> chunks() const { return {chunks_.data(), chunk_count_}; }
-  size_t whole_tasks() const { return chunk_count_ * spec_.kv_heads; }
-  size_t split_tasks() const { return split_tasks_; }
-  // The chunk that a split task belongs to.
+  size_t tasks() const { return tasks_; }
+  // One for each chunk and KV head.
+  size_t merge_tasks() const { return split_ ? chunk_count_ * spec_.kv_heads : 0; }
+  HeadRange Heads(const AttentionChunk& chunk, size_t call) const;
+  // The chunk that a task belongs to.
   const AttentionChunk& ChunkOfTask(size_t task) const;
   // What the span's token at `slot` sees. Neither end falls from one token to the next.
   SlotInterval Visible(const StepSpan& span, int64_t slot) const;
@@ -89,13 +99,15 @@ class AttentionGeometry {
  private:
   void AddChunk(const StepSpan& span, size_t index, size_t first_row, size_t rows, uint32_t choice);
   void AddSpan(const Step& step, size_t index, const RowRange& range);
+  void ChooseSplit();
+  void CountTasks(size_t most_heads);
   AttentionSpec spec_;
   const PageLayout* layout_;
   bool tail_;
   int64_t window_, sinks_ = 0;  // 0: none
   size_t group_, chunk_rows_, threads_, triple_floats_, triple_floats_per_row_;
   std::vector<AttentionChunk> chunks_;
-  size_t chunk_count_ = 0, split_tasks_ = 0;
+  size_t chunk_count_ = 0, tasks_ = 0;
   bool split_ = false;
 };
 

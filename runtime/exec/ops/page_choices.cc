@@ -36,7 +36,7 @@ class BoundKeysStage : public ExecStage {
 
   void Run(size_t task, size_t) override {
     uint8_t* page = full_[task / kv_heads_];
-    SummarizeKeys(*place_.layout, page + PagePartOffset(*place_.layout, place_.layer_in_group, task % kv_heads_));
+    SummarizeKeys(*place_.layout, page, PagePartOffset(*place_.layout, place_.layer_in_group, task % kv_heads_));
   }
 
   std::string Describe() const override { return "bound_keys"; }
