@@ -10,6 +10,11 @@
 // A group with an inf or a NaN gets scale NaN and q 0, so its outputs are NaN instead of plausible numbers.
 // One scale per 32 and not per 256: beside outlier channels a coarse scale costs too much (docs/design.md).
 //
+// Where eight bits are too few (docs/design.md tells where) a row has two terms, and its product is the sum of theirs: the row
+// itself, and as a row of its own what rounding it lost, x[i] - scale * q[i], computed in f32 with each operation rounded. Of a
+// group's maximum the second term's rounding loses at most 2^-16. Where the first term's scale is NaN, the second's is; and where
+// the maximum is the largest float, since scale * q is then infinite.
+//
 // In memory rows lie in blocks of R = 1, 2, 4, 8 or 16, and the groups of a block one after the other:
 //
 //   block = units, K ascending        unit = q [R][32] | scale [R] | minus_sum [2][R]        44 R bytes

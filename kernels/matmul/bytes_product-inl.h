@@ -250,14 +250,14 @@ MOONLIT_INNER void AddUnit(const RowSet& rows, const VU8 (&w)[8], const VF32* sc
 }
 
 // Asks for the lines of one unit that lie kAheadBytes further in this stream, into the second-level cache: asked into the
-// first, they keep its few miss buffers busy. How far was measured on one Zen 4 core. With one row a block is done so fast that
-// the hardware's own prefetcher is as far ahead, and what is asked for beyond 1 KiB disturbs it (Q4_0 31 GB/s at 1 KiB, 22 at
+// first, they keep its few miss buffers busy. How far was measured on one Zen 4 core. With one row or two a block is done so fast
+// that the hardware's prefetcher is as far ahead, and what is asked for beyond 1 KiB disturbs it (Q4_0 31 GB/s at 1 KiB, 22 at
 // 8). It does little where words are read again by other units, or more rows take their time: Q6_K with one row 6 GB/s at
 // 1 KiB, 21 at 8; with eight rows Q4_0 9 and 13, Q8_0 14 and 23.
 template <class Codec, size_t kRows>
 HWY_INLINE void PrefetchAhead(const uint8_t* block, size_t unit) {
   constexpr size_t kUnitsOfBlock = Codec::kChunks * Codec::kUnits;
-  constexpr size_t kAheadBytes = kRows == 1 && Codec::kUnits < 4 ? 1024 : 8192;
+  constexpr size_t kAheadBytes = kRows <= 2 && Codec::kUnits < 4 ? 1024 : 8192;
   constexpr size_t kLines = (Codec::kBytes * kTile + 64 * kUnitsOfBlock - 1) / (64 * kUnitsOfBlock);
   const uint8_t* ahead = block + kAheadBytes + unit * kLines * 64;
   Unroll<kLines>([&](auto i) MOONLIT_INLINE_LAMBDA { __builtin_prefetch(ahead + 64 * i, 0, 2); });

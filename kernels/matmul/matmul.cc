@@ -5,10 +5,11 @@
 
 namespace moonlit {
 
-#define MOONLIT_BUILT_VARIANT(name)                                                           \
-  namespace name {                                                                            \
-  extern const ProductKernel* const kProducts[];                                              \
-  void QuantizeA8(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out); \
+#define MOONLIT_BUILT_VARIANT(name)                                                                \
+  namespace name {                                                                                 \
+  extern const ProductKernel* const kProducts[];                                                   \
+  void QuantizeA8(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out);      \
+  void QuantizeA8Twice(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out); \
   }
 #include "moonlit/variants_built.inc"
 #undef MOONLIT_BUILT_VARIANT
@@ -31,7 +32,8 @@ struct Tables {
     size_t v = 0;
 #define MOONLIT_BUILT_VARIANT(name)                                                 \
   for (size_t f = 0; f < kFormats; ++f) tables[v].kernels[f] = *name::kProducts[f]; \
-  tables[v++].quantize_a8 = name::QuantizeA8;
+  tables[v].quantize_a8 = name::QuantizeA8;                                         \
+  tables[v++].quantize_a8_twice = name::QuantizeA8Twice;
 #include "moonlit/variants_built.inc"
 #undef MOONLIT_BUILT_VARIANT
   }

@@ -75,6 +75,8 @@ struct ProductTable {
   ProductKernel kernels[sizeof(kAllFormats) / sizeof(kAllFormats[0])];
   // Quantizes rows of floats [rows, k] (stride x_stride elements) to A8. Rows are independent.
   void (*quantize_a8)(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out);
+  // Row r by two terms (a8.h), which are rows 2r and 2r + 1 of `out`.
+  void (*quantize_a8_twice)(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out);
 };
 
 // REQUIRES: IsBuilt(variant).

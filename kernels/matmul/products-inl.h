@@ -22,6 +22,7 @@ inline constexpr size_t kDecodedPiece = 256;
 void MultiplyDecoded(const ProductArgs& args, size_t tile_bytes, DecodeRange decode);
 
 void QuantizeA8(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out);
+void QuantizeA8Twice(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out);
 
 // Addresses only: nothing of a variant may run before main, on a CPU that may not have its instructions.
 extern const ProductKernel* const kProducts[];

@@ -55,15 +55,34 @@ HWY_INLINE void QuantizeGroup(const float* x, int8_t* q, float* scale, int32_t* 
   });
 }
 
+// x - scale * q, each operation rounded.
+HWY_INLINE void SubtractGroup(const float* x, const int8_t* q, float scale, float* lost) {
+  const DF32 df;
+  const hn::Rebind<int8_t, DI32> di8;
+  const VF32 scales = hn::Set(df, scale);
+  Unroll<kA8Group / kLanes>([&](auto i) MOONLIT_INLINE_LAMBDA {
+    const VF32 rounded = hn::ConvertTo(df, hn::PromoteTo(DI32(), hn::LoadU(di8, q + i * kLanes)));
+    hn::StoreU(hn::Sub(hn::LoadU(df, x + i * kLanes), hn::Mul(scales, rounded)), df, lost + i * kLanes);
+  });
+}
+
+// kTwice: what rounding the row loses is row `row` + 1.
+template <bool kTwice>
 void QuantizeRow(const float* x, size_t k, const A8View& out, size_t row) {
   const size_t whole = k / kA8Group;
   const size_t unit_bytes = A8UnitBytes(out.block_rows);
   uint8_t* unit = A8Unit(out, row, 0);
   const size_t i = A8RowInBlock(out, row);
   const auto quantize = [&](const float* group) MOONLIT_INLINE_LAMBDA {
-    float* scales = reinterpret_cast<float*>(unit + kA8Group * out.block_rows);
-    int32_t* sums = reinterpret_cast<int32_t*>(scales + out.block_rows);
-    QuantizeGroup(group, reinterpret_cast<int8_t*>(unit) + kA8Group * i, scales + i, sums + i, out.block_rows);
+    int8_t* q = reinterpret_cast<int8_t*>(unit) + kA8Group * i;
+    float* scale = reinterpret_cast<float*>(unit + kA8Group * out.block_rows) + i;
+    int32_t* sums = reinterpret_cast<int32_t*>(scale + out.block_rows);
+    QuantizeGroup(group, q, scale, sums, out.block_rows);
+    if constexpr (kTwice) {
+      HWY_ALIGN float lost[kA8Group];
+      SubtractGroup(group, q, *scale, lost);
+      QuantizeGroup(lost, q + kA8Group, scale + 1, sums + 1, out.block_rows);
+    }
     unit += unit_bytes;
   };
   for (size_t g = 0; g < whole; ++g) quantize(x + g * kA8Group);
@@ -77,7 +96,11 @@ void QuantizeRow(const float* x, size_t k, const A8View& out, size_t row) {
 }  // namespace
 
 void QuantizeA8(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out) {
-  for (size_t r = 0; r < rows; ++r) QuantizeRow(x + r * x_stride, k, out, r);
+  for (size_t r = 0; r < rows; ++r) QuantizeRow<false>(x + r * x_stride, k, out, r);
+}
+
+void QuantizeA8Twice(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out) {
+  for (size_t r = 0; r < rows; ++r) QuantizeRow<true>(x + r * x_stride, k, out, 2 * r);
 }
 
 }  // namespace MOONLIT_NS

@@ -170,4 +170,11 @@ void ReferenceQuantizeA8(const float* x, size_t k, int8_t* q, float* scale, int3
   }
 }
 
+void ReferenceLostByA8(const float* x, size_t k, const int8_t* q, const float* scale, float* lost) {
+  for (size_t i = 0; i < k; ++i) {
+    const float kept = scale[i / kA8Group] * static_cast<float>(q[i]);
+    lost[i] = x[i] - kept;
+  }
+}
+
 }  // namespace moonlit

@@ -35,5 +35,7 @@ void ReferenceDouble(const ReferenceProduct& product, const float* x, double* ou
 
 // The definition in a8.h, one row: q[RoundUp(k, 32)], scale[groups], minus_sum[2 * groups].
 void ReferenceQuantizeA8(const float* x, size_t k, int8_t* q, float* scale, int32_t* minus_sum);
+// What that rounding lost: lost[k], the second term's input.
+void ReferenceLostByA8(const float* x, size_t k, const int8_t* q, const float* scale, float* lost);
 
 }  // namespace moonlit

@@ -37,10 +37,12 @@ class ArenaLayout {
         floats_(bindings.graph->values().size()),
         normed_(floats_.size()),
         a8_(floats_.size()),
+        two_terms_(floats_.size()),
         activated_from_(floats_.size(), kNoValue),
         experts_(bindings.experts_places.size()) {
     b_.values.assign(floats_.size(), {});
     b_.inputs.assign(floats_.size(), {});
+    b_.by_two_terms.assign(floats_.size(), false);
   }
 
   Result<Buffer> Run(size_t scratch_bytes) {
@@ -58,9 +60,35 @@ class ArenaLayout {
     (ReadsA8(weight) ? input.wants_a8 : input.wants_floats) = true;
   }
 
-  void ChooseForms() {
+  void WantTwoTerms(ProductInput& input, WeightId weight, size_t width) {
+    input.width = width;
+    (ReadsA8(weight) ? input.wants_two_terms : input.wants_floats) = true;
+  }
+
+  // Attention's values; and of down products with Q2_K weights (docs/design.md).
+  void ChooseTwoTerms() {
+    std::vector<bool> gated(floats_.size());
     for (const FusedStage& stage : fused_.stages) {
-      if (stage.kind == StageKind::kProducts || stage.kind == StageKind::kGatedProducts) {
+      if (stage.kind == StageKind::kGatedProducts) gated[stage.output] = true;
+      if (stage.kind == StageKind::kQkvPost && stage.input_c != kNoValue) b_.by_two_terms[stage.input_c] = true;
+    }
+    for (const FusedStage& stage : fused_.stages) {
+      if (stage.kind != StageKind::kProducts || !gated[stage.input]) continue;
+      for (const ProductPart& part : stage.parts) {
+        if (b_.weights->matrix(part.weight).format == Format::kQ2_K) b_.by_two_terms[part.output] = true;
+      }
+    }
+  }
+
+  void ChooseForms() {
+    ChooseTwoTerms();
+    for (const FusedStage& stage : fused_.stages) {
+      if (stage.kind == StageKind::kProducts) {
+        for (const ProductPart& part : stage.parts) {
+          const auto want = b_.by_two_terms[part.output] ? &ArenaLayout::WantTwoTerms : &ArenaLayout::Want;
+          (this->*want)(b_.inputs[stage.input], part.weight, Width(stage.input));
+        }
+      } else if (stage.kind == StageKind::kGatedProducts) {
         for (const ProductPart& part : stage.parts) Want(b_.inputs[stage.input], part.weight, Width(stage.input));
       } else if (stage.kind == StageKind::kGatedExperts) {
         ChooseExpertForms(stage);
@@ -68,7 +96,7 @@ class ArenaLayout {
         const WeightId down = stage.parts[0].weight;
         Want(b_.experts_places[stage.experts_index].hidden, down, b_.weights->matrix(down).k);
       } else if (stage.kind == StageKind::kHead) {
-        Want(b_.head_input, stage.parts[0].weight, Width(stage.input));
+        WantTwoTerms(b_.head_input, stage.parts[0].weight, Width(stage.input));
       } else if (stage.kind == StageKind::kActivate) {
         activated_from_[stage.output] = stage.norm ? kNoValue : stage.input;
       }
@@ -90,7 +118,7 @@ class ArenaLayout {
   bool WrittenAsA8(const FusedStage& gated) const {
     const ValueId v = gated.output;
     const ProductInput& input = b_.inputs[v];
-    if (!input.wants_a8 || ReadAsFloats(v)) return false;
+    if (!input.wants_a8 || input.wants_two_terms || ReadAsFloats(v)) return false;
     return GatedOutputIsA8(b_.weights->matrix(gated.parts[0].weight), b_.weights->matrix(gated.parts.back().weight),
                            b_.options->exact, input.wants_floats);
   }
@@ -117,6 +145,7 @@ class ArenaLayout {
   void TouchInput(ValueId v, size_t stage) {
     const ProductInput& input = b_.inputs[v];
     if (input.wants_a8) a8_[v].Touch(stage);
+    if (input.wants_two_terms) two_terms_[v].Touch(stage);
     if (!input.wants_floats) return;
     if (activated_from_[v] != kNoValue) {
       TouchFloats(activated_from_[v], stage);
@@ -190,6 +219,7 @@ class ArenaLayout {
         input.floats = {reinterpret_cast<float*>(p), stride};
       });
       Need(A8Bytes(rows, input.width), a8_[v], [&input](uint8_t* p) { input.a8_memory = p; });
+      Need(A8Bytes(2 * rows, input.width), two_terms_[v], [&input](uint8_t* p) { input.two_terms_memory = p; });
     }
     for (size_t i = 0; i < experts_.size(); ++i) PlaceExperts(b_.experts_places[i], experts_[i]);
     PlaceHeadAndScratch(scratch_bytes);
@@ -245,7 +275,7 @@ class ArenaLayout {
     Need(kHeadRows * stride * sizeof(float), at_head, [&head, stride](uint8_t* p) {
       head.floats = {reinterpret_cast<float*>(p), stride};
     });
-    Need(A8Bytes(kHeadRows, head.width), at_head, [&head](uint8_t* p) { head.a8_memory = p; });
+    Need(A8Bytes(2 * kHeadRows, head.width), at_head, [&head](uint8_t* p) { head.two_terms_memory = p; });
     const size_t logits_stride = Stride(b_.weights->matrix(fused_.stages.back().parts[0].weight).n);
     Need(kHeadRows * logits_stride * sizeof(float), at_head, [this, logits_stride](uint8_t* p) {
       b_.logits = {reinterpret_cast<float*>(p), logits_stride};
@@ -254,10 +284,10 @@ class ArenaLayout {
 
   const FusedGraph& fused_;
   Bindings& b_;
-  std::vector<Lifetime> floats_, normed_, a8_;  // [values]
-  std::vector<ValueId> activated_from_;         // [values] input of a kActivate stage without a norm
-  std::vector<bool> direct_a8_;                 // [values]
-  std::vector<ExpertLives> experts_;            // [experts nodes]
+  std::vector<Lifetime> floats_, normed_, a8_, two_terms_;  // [values]
+  std::vector<ValueId> activated_from_;                     // [values] input of a kActivate stage without a norm
+  std::vector<bool> direct_a8_;                             // [values]
+  std::vector<ExpertLives> experts_;                        // [experts nodes]
   std::vector<BufferNeed> needs_;
   std::vector<std::function<void(uint8_t*)>> assigns_;
 };

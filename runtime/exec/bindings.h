@@ -30,18 +30,22 @@ struct FloatRows {
   float* row(size_t r) const { return data + r * stride; }
 };
 
-// A product input in the forms that its products read: A8, floats, or both (a stage may hold products of both kinds).
+// A product input in the forms that its products read: A8, A8 by two terms, floats (a stage may hold products of all kinds).
 struct ProductInput {
   size_t width = 0;
   bool wants_a8 = false;
+  bool wants_two_terms = false;
   bool wants_floats = false;
   FloatRows floats;
-  uint8_t* a8_memory = nullptr;  // null: no A8 form
+  uint8_t* a8_memory = nullptr;         // null: no A8 form
+  uint8_t* two_terms_memory = nullptr;  // likewise
   A8View a8{};
+  A8View two_terms{};  // row r's terms are its rows 2r and 2r + 1
 
   // A8 lies in memory as the number of rows wants it. Called before a step's stages are begun.
   void Arrange(size_t rows) {
     if (a8_memory != nullptr) a8 = MakeA8View(a8_memory, rows, width);
+    if (two_terms_memory != nullptr) two_terms = MakeA8View(two_terms_memory, 2 * rows, width);
   }
 };
 
@@ -74,6 +78,9 @@ struct Bindings {
 
   std::vector<FloatRows> values;     // [values], data null where a value has no float form
   std::vector<ProductInput> inputs;  // [values], width 0 where no product reads the value
+  // [values] results that eight bits of activation are too few for, where the weights are quantized: what attention takes as
+  // values, and those of down products with Q2_K weights. (The head's logits are the other such result.)
+  std::vector<bool> by_two_terms;
   Scratch scratch;
   float* triples = nullptr;  // kTripleFloats: segments of attention that wait for the merge
   FloatRows logits;          // [kHeadRows, vocab]

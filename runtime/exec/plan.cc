@@ -171,7 +171,7 @@ void PlanImpl::ChooseKernels() {
   bindings_.weights = weights_.get();
   bindings_.step = step_.get();
   bindings_.threads = options_.pool->threads();
-  bindings_.products = &GetProductTable(options_.variant);
+  bindings_.products = options_.products != nullptr ? options_.products : &GetProductTable(options_.variant);
   bindings_.norms = &GetNormTable(options_.variant);
   bindings_.rope = &GetRopeTable(options_.variant);
   bindings_.activations = &GetActivationTable(options_.variant);

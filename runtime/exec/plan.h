@@ -29,7 +29,8 @@
 
 namespace moonlit {
 
-class Graph;  // runtime/graph/graph.h
+class Graph;          // runtime/graph/graph.h
+struct ProductTable;  // kernels/matmul/matmul.h
 
 // Sparse attention in the layers that see the whole text: no window of their own, no chunks, no encoder. Off by default; with the
 // bits of dense attention where it covers the text.
@@ -57,6 +58,8 @@ struct PlanOptions {
   SparseAttention sparse = {};
   FloatProviderChoice float_provider = FloatProviderChoice::kTable;  // who multiplies with F32 weights
   std::string packed_cache = {};  // folder that keeps packed weights for the next load (packed_cache.h); "": none
+  // Who rounds activations; null: the variant's own table. Tests pass one that looks on. Not owned; outlives the plan.
+  const ProductTable* products = nullptr;
   // Called from the loading thread with bytes packed so far and in total; return false to cancel (kCancelled). May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
 };

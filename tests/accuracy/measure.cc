@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <span>
 #include <thread>
 #include <vector>
@@ -52,11 +53,51 @@ std::vector<uint8_t> Encode(const std::vector<float>& values, Format format, siz
   return bytes;
 }
 
-double Surprise(std::span<const float> logits, int32_t next) {
+double LogSumExp(std::span<const float> logits) {
   double total = 0;
   for (float x : logits) total += std::exp(double{x});
-  return std::log(total) - double{logits[static_cast<size_t>(next)]};
+  return std::log(total);
 }
+
+// A model loaded for one path, and what it says of a window.
+class Judged {
+ public:
+  Judged(const std::string& path, const Windows& windows, bool exact) : windows_(windows) {
+    moonlit_model_options options = api::Model::Options();
+    options.exact = exact;
+    options.n_ctx = static_cast<uint32_t>(windows.tokens);
+    options.key_type = options.value_type = "f32";
+    auto model = api::Model::Load(path, options);
+    EXPECT_TRUE(model) << model.error().message;
+    model_ = std::make_unique<api::Model>(std::move(*model));
+    auto session = model_->NewSession();
+    EXPECT_TRUE(session) << session.error().message;
+    session_ = std::make_unique<api::Session>(std::move(*session));
+  }
+
+  std::vector<int32_t> Tokenize() {
+    auto ids = model_->Tokenize(windows_.text, MOONLIT_ADD_SPECIAL);
+    EXPECT_TRUE(ids) << ids.error().message;
+    EXPECT_GE(ids->size(), windows_.count * windows_.tokens);
+    return *ids;
+  }
+
+  // Calls visit(index, logits) for the judged positions.
+  template <typename Visit>
+  void Read(std::span<const int32_t> window, Visit visit) {
+    const auto error = session_->Eval(window, MOONLIT_OUTPUT_ALL, [&](size_t position, std::span<const float> logits) {
+      if (position < windows_.first_judged || position + 1 >= windows_.tokens) return;
+      visit(position - windows_.first_judged, logits);
+    });
+    EXPECT_EQ(error.code, MOONLIT_OK) << error.message;
+    EXPECT_EQ(session_->Truncate(0).code, MOONLIT_OK);
+  }
+
+ private:
+  const Windows& windows_;
+  std::unique_ptr<api::Model> model_;
+  std::unique_ptr<api::Session> session_;
+};
 
 }  // namespace
 
@@ -79,29 +120,30 @@ void WriteModelAs(const std::string& source, Format format, const std::string& t
   ASSERT_TRUE(writer.Finish().ok());
 }
 
-std::vector<double> Surprises(const std::string& model_path, const Windows& windows, bool exact) {
-  moonlit_model_options options = api::Model::Options();
-  options.exact = exact;
-  options.n_ctx = static_cast<uint32_t>(windows.tokens);
-  options.key_type = options.value_type = "f32";
-  auto model = api::Model::Load(model_path, options);
-  EXPECT_TRUE(model) << model.error().message;
-  auto ids = model->Tokenize(windows.text, MOONLIT_ADD_SPECIAL);
-  auto session = model->NewSession();
-  EXPECT_TRUE(ids && session);
-  EXPECT_GE(ids->size(), windows.count * windows.tokens);
-  std::vector<double> surprises;
+Comparison Compare(const std::string& model_path, const Windows& windows) {
+  Judged fast(model_path, windows, false), exact(model_path, windows, true);
+  const std::vector<int32_t> ids = fast.Tokenize();
+  Comparison all;
+  std::vector<std::vector<float>> expected(windows.tokens - windows.first_judged - 1);
   for (size_t w = 0; w < windows.count; ++w) {
-    const auto window = std::span<const int32_t>(*ids).subspan(w * windows.tokens, windows.tokens);
-    const auto error = session->Eval(window, MOONLIT_OUTPUT_ALL, [&](size_t position, std::span<const float> logits) {
-      if (position < windows.first_judged || position + 1 >= windows.tokens) return;
-      surprises.push_back(Surprise(logits, window[position + 1]));
+    const auto window = std::span<const int32_t>(ids).subspan(w * windows.tokens, windows.tokens);
+    exact.Read(window,
+               [&](size_t i, std::span<const float> logits) { expected[i].assign(logits.begin(), logits.end()); });
+    fast.Read(window, [&](size_t i, std::span<const float> logits) {
+      const size_t next = static_cast<size_t>(window[windows.first_judged + i + 1]);
+      const double sum = LogSumExp(logits), expected_sum = LogSumExp(expected[i]);
+      double divergence = 0;
+      for (size_t t = 0; t < logits.size(); ++t) {
+        const double log_p = double{expected[i][t]} - expected_sum;
+        divergence += std::exp(log_p) * (log_p - (double{logits[t]} - sum));
+      }
+      all.fast.push_back(sum - double{logits[next]});
+      all.exact.push_back(expected_sum - double{expected[i][next]});
+      all.divergence.push_back(divergence);
     });
-    EXPECT_EQ(error.code, MOONLIT_OK) << error.message;
-    EXPECT_EQ(session->Truncate(0).code, MOONLIT_OK);
   }
-  EXPECT_EQ(surprises.size(), windows.count * (windows.tokens - windows.first_judged - 1));
-  return surprises;
+  EXPECT_EQ(all.fast.size(), windows.count * (windows.tokens - windows.first_judged - 1));
+  return all;
 }
 
 Mean MeanOf(const std::vector<double>& values) {

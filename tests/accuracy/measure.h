@@ -21,9 +21,16 @@ struct Windows {
   size_t first_judged;  // position in a window from which predictions count
 };
 
-// -log p(next token) at the judged positions of all windows, with a cache in f32. exact: float arithmetic on dequantized
-// weights. Fails the running test on an error.
-std::vector<double> Surprises(const std::string& model, const Windows& windows, bool exact);
+// Of the judged positions of all windows, with a cache in f32: fast by integer products, exact by float arithmetic on dequantized
+// weights.
+struct Comparison {
+  std::vector<double> fast, exact;  // -log p(next token)
+  // Kullback-Leibler divergence of the fast distribution from the exact one: how much more surprise the fast path would have on
+  // average if the exact distribution chose the next token. The text's own choice scatters around it.
+  std::vector<double> divergence;
+};
+// Fails the running test on an error.
+Comparison Compare(const std::string& model, const Windows& windows);
 
 struct Mean {
   double value;

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "tests/matmul/cases.h"
 
 namespace moonlit {
@@ -73,6 +75,61 @@ TEST_P(QuantizeA8Test, HugeTinyAndNotFinite) {
     EXPECT_EQ(*A8Scale(a8.view, 0, 0), 0.0f);
     EXPECT_EQ(isnan(*A8Scale(a8.view, 0, 1)), !isfinite(value));
     EXPECT_EQ(*A8Scale(a8.view, 0, 2), 0.0f);
+  }
+}
+
+// Both terms have the bits of their definitions, and together lose 2^-16 of a group's maximum at most: half a step of the second,
+// which is half a step of the first over 127; the rest of the bound, 2%, is far more than float rounding takes.
+TEST_P(QuantizeA8Test, TwoTermsKeepSixteenBits) {
+  std::mt19937 random(2);
+  for (size_t k : {1, 33, 72, 576}) {
+    const size_t rows = 11;
+    std::vector<float> x = Gaussian(rows * k, &random);
+    for (size_t i = 0; i < x.size(); i += 37) x[i] *= 100.0f;
+    const size_t groups = (k + kA8Group - 1) / kA8Group;
+    std::vector<float> terms(2 * rows * k);
+    for (size_t r = 0; r < rows; ++r) {
+      std::vector<int8_t> q(groups * kA8Group);
+      std::vector<float> scale(groups);
+      std::vector<int32_t> minus_sum(2 * groups);
+      ReferenceQuantizeA8(x.data() + r * k, k, q.data(), scale.data(), minus_sum.data());
+      std::copy_n(x.data() + r * k, k, terms.data() + 2 * r * k);
+      ReferenceLostByA8(x.data() + r * k, k, q.data(), scale.data(), terms.data() + (2 * r + 1) * k);
+    }
+    const QuantizedRows expected(GetParam(), terms, 2 * rows, k);
+    AlignedBytes bytes(A8Bytes(2 * rows, k));
+    const A8View view = MakeA8View(bytes.data(), 2 * rows, k);
+    GetProductTable(GetParam()).quantize_a8_twice(x.data(), k, rows, k, view);
+    for (size_t i = 0; i < 2 * rows * k; ++i) {
+      const size_t row = i / k, group = i % k / kA8Group, at = i % k % kA8Group;
+      ASSERT_EQ(A8Values(view, row, group)[at], A8Values(expected.view, row, group)[at]) << "k " << k << " row " << row;
+      ASSERT_TRUE(SameBits(*A8Scale(view, row, group), *A8Scale(expected.view, row, group))) << "k " << k;
+      for (size_t h = 0; h < 2; ++h) {
+        ASSERT_EQ(*A8MinusSum(view, row, group, h), *A8MinusSum(expected.view, row, group, h)) << "k " << k;
+      }
+      if (row % 2 != 0) continue;
+      const auto term = [&](size_t of) {
+        return double{*A8Scale(view, of, group)} * double{static_cast<float>(A8Values(view, of, group)[at])};
+      };
+      const double largest = 127.0 * double{*A8Scale(view, row, group)};
+      EXPECT_NEAR(term(row) + term(row + 1), double{x[row / 2 * k + i % k]}, 1.02 * largest / 254 / 254) << "k " << k;
+    }
+  }
+}
+
+// A group that is not finite is NaN in both terms, and one of zeros zeros.
+TEST_P(QuantizeA8Test, BothTermsOfWhatIsNotFiniteAreNaN) {
+  std::vector<float> x(96, 0.0f);
+  x[5] = static_cast<float>(INFINITY);
+  x[40] = 1e-40f;
+  x[70] = 3e38f;
+  AlignedBytes bytes(A8Bytes(2, x.size()));
+  const A8View view = MakeA8View(bytes.data(), 2, x.size());
+  GetProductTable(GetParam()).quantize_a8_twice(x.data(), x.size(), 1, x.size(), view);
+  for (size_t row = 0; row < 2; ++row) {
+    EXPECT_TRUE(isnan(*A8Scale(view, row, 0)));
+    EXPECT_EQ(*A8Scale(view, row, 1), 0.0f);
+    EXPECT_TRUE(isfinite(*A8Scale(view, row, 2)));
   }
 }
 

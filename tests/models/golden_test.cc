@@ -13,6 +13,7 @@
 
 #include "kernels/matmul/matmul.h"
 #include "tests/models/loaded_model.h"
+#include "tests/models/recorder.h"
 #include "tests/reference/forward.h"
 #include "tests/support/slowed.h"
 
@@ -111,23 +112,27 @@ TEST_P(GoldenTest, AgreesWithTheReferenceImplementation) {
 // The scalar pass beside the fast path's logits of one prompt.
 class ScalarPass {
  public:
-  ScalarPass(const LoadedModel& model, std::vector<int32_t> tokens, std::vector<float> logits)
-      : source_(model.source()), tokens_(std::move(tokens)), logits_(std::move(logits)) {}
+  ScalarPass(const LoadedModel& model, reference::SeenGroups& seen, std::vector<int32_t> tokens,
+             std::vector<float> logits)
+      : source_(model.source()), seen_(seen), tokens_(std::move(tokens)), logits_(std::move(logits)) {}
 
   // Positions from the first one on whose logits agree, with the ties in `flipped` broken the other way; ties met.
   struct Agreement {
-    size_t positions, ties;
+    size_t positions, ties, unseen;
   };
   Agreement Try(const std::set<size_t>& flipped) const {
     const ProductKernel& half = GetProductKernel(TestVariant(), Format::kF16);
-    reference::Rounding rounding = {
-        .tie_margin = kTieMargin, .flipped = flipped, .halves_as_bf16 = half.arithmetic == Arithmetic::kBF16};
+    reference::Rounding rounding = {.seen = &seen_,
+                                    .seen_margin = kSeenMargin,
+                                    .halves_as_bf16 = half.arithmetic == Arithmetic::kBF16,
+                                    .tie_margin = kTieMargin,
+                                    .flipped = flipped};
     const auto expected = reference::Forward(source_.metadata(), source_, tokens_, &rounding);
     EXPECT_TRUE(expected.ok()) << expected.status().ToString();
     EXPECT_EQ(logits_.size(), expected->size());
     size_t i = 0;
     while (i < logits_.size() && std::fabs(logits_[i] - (*expected)[i]) <= kTolerance) ++i;
-    return {i * tokens_.size() / logits_.size(), rounding.ties};
+    return {i * tokens_.size() / logits_.size(), rounding.ties, rounding.unseen};
   }
 
   // A tie moves its own position and later ones, so the right way for each is found from the first position on.
@@ -149,17 +154,20 @@ class ScalarPass {
       if (best.positions == before.positions) return false;
       flipped.insert(flip);
     }
+    EXPECT_EQ(best.unseen, 0u) << "activations that the fast path did not have";
     EXPECT_LE(flipped.size(), 2u) << "of " << best.ties << " ties: too many to be chance";
     return true;
   }
 
   static constexpr double kTolerance = 1e-3;
-  // Float sums of a few hundred terms differ from double ones by less than 2^-20 of the group's maximum, 127 steps; and of a
-  // value that is rounded to bf16, 128 to 255.
+  // Float sums of a few hundred terms differ from double ones by less than 2^-20 of a value that is rounded to bf16, 128 to 255 steps.
   static constexpr double kTieMargin = 127.0 / (1 << 20);
+  // Of the row's greatest, with room for what attention and the sum of the layers before add.
+  static constexpr double kSeenMargin = 1.0 / (1 << 18);
 
  private:
   const GgufSource& source_;
+  reference::SeenGroups& seen_;
   std::vector<int32_t> tokens_;
   std::vector<float> logits_;
 };
@@ -168,9 +176,11 @@ TEST_P(GoldenTest, FastPathAgreesWithTheScalarPass) {
   const GoldenCase& c = GetParam();
   const std::string name = c.name;
   if (kSlowed && (name == "llama-iquant" || name == "llama-lowbit")) GTEST_SKIP() << "bitnet-tq2 is of the same kind";
-  LoadedModel model(c.name, {});
+  Recorder recorder(TestVariant());
+  LoadedModel model(c.name, {.products = recorder.table()});
   const std::vector<int32_t> tokens = ReadGolden(c.name)["inputs"][0]["tokens"];
-  const ScalarPass pass(model, tokens, model.Logits(tokens, 64));
+  const std::vector<float> logits = model.Logits(tokens, 64);
+  const ScalarPass pass(model, recorder.seen(), tokens, logits);
   EXPECT_TRUE(pass.AgreesForSomeTies()) << "as met, " << pass.Try({}).positions << " positions agree, there are "
                                         << pass.Try({}).ties << " ties";
 }

@@ -27,6 +27,7 @@ struct ModelOptions {
   bool share_prefixes = false;  // so that nothing is compared with itself
   std::string packed_cache = {};
   std::string variant = {};
+  const ProductTable* products = nullptr;
   std::string float_provider = {};  // "": MOONLIT_FLOAT_PROVIDER if set, else the table
 };
 
@@ -81,6 +82,7 @@ class LoadedModel {
     plan_options.page_tokens = options.page_tokens;
     plan_options.key_type = plan_options.value_type = options.cache;
     plan_options.exact = options.exact;
+    plan_options.products = options.products;
     const Result<FloatProviderChoice> floats = ResolveFloatProvider(options.float_provider);
     EXPECT_TRUE(floats.ok()) << floats.status().ToString();
     plan_options.float_provider = floats.value();

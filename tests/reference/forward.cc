@@ -76,7 +76,7 @@ class Model {
     Vector logits;
     for (const Vector& x : rows) {
       MOONLIT_ASSIGN_OR_RETURN(const Vector h, Norm("output_norm", x));
-      Vector y = MultiplyRows(*head, 0, head->rows, h, rounding_);
+      Vector y = MultiplyRows(*head, 0, head->rows, h, rounding_, true);
       for (double& logit : y) logit *= config_.logit_factor;
       MOONLIT_RETURN_IF_ERROR(AddBias("output.bias", 0, y));
       if (config_.logit_softcap != 0) Cap(config_.logit_softcap, y);
@@ -120,9 +120,10 @@ class Model {
   }
 
   // Rows [first, first + count) of W x + b; the bias is optional.
-  Result<Vector> LinearRows(const std::string& stem, size_t first, size_t count, const Vector& x) {
+  Result<Vector> LinearRows(const std::string& stem, size_t first, size_t count, const Vector& x,
+                            bool two_terms = false) {
     MOONLIT_ASSIGN_OR_RETURN(const Matrix* w, Get(stem + ".weight"));
-    Vector y = MultiplyRows(*w, first, count, x, rounding_);
+    Vector y = MultiplyRows(*w, first, count, x, rounding_, two_terms);
     MOONLIT_RETURN_IF_ERROR(AddBias(stem + ".bias", first, y));
     return y;
   }
@@ -220,8 +221,10 @@ class Model {
     const bool fused = Has(blk + "attn_qkv.weight");
     for (size_t i = 0, first = 0; i < 3; first += counts[i++]) {
       if (!fused && !Has(blk + names[i] + ".weight")) continue;
-      MOONLIT_ASSIGN_OR_RETURN(qkv[i],
-                               LinearRows(blk + (fused ? "attn_qkv" : names[i]), fused ? first : 0, counts[i], x));
+      // Values that go to attention as they are multiplied have two terms.
+      const bool two_terms = i == 2 && config_.clamp == 0;
+      MOONLIT_ASSIGN_OR_RETURN(
+          qkv[i], LinearRows(blk + (fused ? "attn_qkv" : names[i]), fused ? first : 0, counts[i], x, two_terms));
       for (double& value : qkv[i]) {
         if (config_.clamp != 0) value = std::clamp(value, -config_.clamp, config_.clamp);
       }
@@ -316,7 +319,8 @@ class Model {
       for (size_t i = 0; i < h.size(); ++i) h[i] *= u[i];
     }
     MOONLIT_ASSIGN_OR_RETURN(h, OptionalNorm(blk + "ffn_sub_norm", h));
-    return LinearRows(blk + "ffn_down" + suffix, expert * outputs, outputs, h);
+    const bool two_terms = down->format == Format::kQ2_K && experts == 1 && !Has(blk + "ffn_sub_norm.weight");
+    return LinearRows(blk + "ffn_down" + suffix, expert * outputs, outputs, h, two_terms);
   }
 
   // Mixture of experts (Shazeer et al. 2017, arXiv:1701.06538), with the expert that every token uses where there is one.

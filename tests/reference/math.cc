@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/base/float16.h"
+#include "kernels/matmul/reference.h"
 
 namespace moonlit::reference {
 namespace {
@@ -18,15 +19,32 @@ double RoundStep(double steps, Rounding& rounding) {
   return up ? below + 1 : below;
 }
 
-// Groups of 32: scale = max|x| / 127, q = round(x * (127 / max|x|)), as kernels/matmul/a8.h defines it.
-Vector RoundToA8(const Vector& x, Rounding& rounding) {
-  Vector y(x.size());
-  for (size_t g = 0; g < x.size(); g += 32) {
-    const size_t end = std::min(x.size(), g + 32);
-    double largest = 0;
-    for (size_t i = g; i < end; ++i) largest = std::max(largest, std::fabs(x[i]));
-    if (largest == 0) continue;
-    for (size_t i = g; i < end; ++i) y[i] = largest / 127 * RoundStep(x[i] * 127 / largest, rounding);
+// What the fast path had in place of x.
+std::vector<float> Seen(const Vector& x, Rounding& rounding) {
+  double largest = 0;
+  for (double value : x) largest = std::max(largest, std::fabs(value));
+  std::vector<float> seen;
+  for (size_t g = 0; g < x.size(); g += kA8Group) {
+    const size_t n = std::min(kA8Group, x.size() - g);
+    const SeenGroups::Group* group = rounding.seen->Find(x.data() + g, n, rounding.seen_margin * largest);
+    if (group == nullptr) ++rounding.unseen;
+    for (size_t i = 0; i < n; ++i) seen.push_back(group != nullptr ? (*group)[i] : static_cast<float>(x[g + i]));
+  }
+  return seen;
+}
+
+Vector RoundToA8(const Vector& x, bool two_terms, Rounding& rounding) {
+  std::vector<float> term = Seen(x, rounding);
+  const size_t k = x.size(), groups = (k + kA8Group - 1) / kA8Group;
+  std::vector<int8_t> q(groups * kA8Group);
+  std::vector<float> scale(groups);
+  std::vector<int32_t> minus_sum(2 * groups);
+  Vector y(k);
+  for (int terms = two_terms ? 2 : 1; terms > 0; --terms) {
+    ReferenceQuantizeA8(term.data(), k, q.data(), scale.data(), minus_sum.data());
+    for (size_t i = 0; i < k; ++i) y[i] += double{scale[i / kA8Group]} * q[i];
+    const std::vector<float> whole = term;
+    ReferenceLostByA8(whole.data(), k, q.data(), scale.data(), term.data());
   }
   return y;
 }
@@ -50,6 +68,7 @@ Result<Matrix> ReadMatrix(const WeightSource& source, const std::string& name) {
   Matrix m;
   m.rows = info->shape.rows();
   m.columns = info->shape.columns();
+  m.format = info->format;
   m.quantized = Traits(info->format).codes != nullptr;
   m.half = info->format == Format::kF16 || info->format == Format::kBF16;
   std::vector<uint8_t> bytes(info->bytes);
@@ -62,11 +81,11 @@ Result<Matrix> ReadMatrix(const WeightSource& source, const std::string& name) {
   return m;
 }
 
-Vector MultiplyRows(const Matrix& w, size_t first, size_t rows, const Vector& x, Rounding* rounding) {
+Vector MultiplyRows(const Matrix& w, size_t first, size_t rows, const Vector& x, Rounding* rounding, bool two_terms) {
   const bool in_bf16 = rounding != nullptr && rounding->halves_as_bf16 && w.half;
   Vector input = x;
   if (in_bf16) input = RoundToBF16(x, *rounding);
-  if (rounding != nullptr && w.quantized) input = RoundToA8(x, *rounding);
+  if (rounding != nullptr && w.quantized) input = RoundToA8(x, two_terms, *rounding);
   Vector y(rows);
   for (size_t r = 0; r < rows; ++r) {
     for (size_t c = 0; c < w.columns; ++c) {

@@ -16,6 +16,7 @@ using Vector = std::vector<double>;
 
 struct Matrix {
   size_t rows = 0, columns = 0;
+  Format format{};
   bool quantized = false;     // multiplied with A8 activations by the fast path
   bool half = false;          // F16 or BF16
   std::vector<float> values;  // [rows, columns]
@@ -23,8 +24,9 @@ struct Matrix {
 
 Result<Matrix> ReadMatrix(const WeightSource& source, const std::string& name);
 
-// Rows [first, first + rows) of w times x.
-Vector MultiplyRows(const Matrix& w, size_t first, size_t rows, const Vector& x, Rounding* rounding);
+// Rows [first, first + rows) of w times x. two_terms: what rounding to A8 loses is rounded too, and added.
+Vector MultiplyRows(const Matrix& w, size_t first, size_t rows, const Vector& x, Rounding* rounding,
+                    bool two_terms = false);
 
 // Of n values at x; weight and bias may be null.
 Vector RmsNorm(const double* x, size_t n, const float* weight, double eps);

@@ -66,6 +66,9 @@ void ActivateRow(const Bindings& b, const float* x, const BoundNorm& norm, const
     floats = y;
   }
   if (out.wants_a8) b.products->quantize_a8(floats, out.width, 1, out.width, A8From(out.a8, row, 0));
+  if (out.wants_two_terms) {
+    b.products->quantize_a8_twice(floats, out.width, 1, out.width, A8From(out.two_terms, 2 * row, 0));
+  }
 }
 
 class ActivateStage : public ExecStage {
@@ -80,7 +83,8 @@ class ActivateStage : public ExecStage {
 
   size_t Begin() override {
     // Without a norm only a quantization is left; a gated stage may have done it already (its value has no floats then).
-    const bool nothing = !norm_ && (!out_.wants_a8 || in_.data == nullptr);
+    const bool quantizes = out_.wants_a8 || out_.wants_two_terms;
+    const bool nothing = !norm_ && (!quantizes || in_.data == nullptr);
     rows_ = b_.step->range(tail_);
     return nothing ? 0 : CeilDiv(rows_.count(), per_task_);
   }
@@ -95,7 +99,7 @@ class ActivateStage : public ExecStage {
 
   std::string Describe() const override {
     return std::string("activate") + (norm_ ? " norm" : "") + (out_.wants_a8 ? " a8" : "") +
-           (out_.wants_floats ? " f32" : "");
+           (out_.wants_two_terms ? " 2 x a8" : "") + (out_.wants_floats ? " f32" : "");
   }
 
  private:

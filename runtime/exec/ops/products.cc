@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of one input with several packed weights (Q, K and V; or one), and the output head. Tasks: (row block, run of tiles of
 // one weight); all runs of a row block come before the next block, so that its activations stay in L2.
+//
+// Where activations have two terms (kernels/matmul/a8.h), they are neighbouring rows of one product, so that with one row the weights
+// are still read once. It goes to the thread's scratch, and out = (first term + second term) + bias + addend.
 #include <algorithm>
 
 #include "runtime/exec/stage.h"
@@ -14,6 +17,7 @@ struct BoundPart {
   const float* bias;
   FloatRows addend;
   FloatRows out;
+  bool two_terms;
   Tiling tiling{};
 };
 
@@ -51,13 +55,20 @@ class ProductRunner {
     ProductArgs args = Args(part, first_row);
     args.tile_begin = tile;
     args.tile_end = std::min(part.matrix->tiles, tile + part.tiling.units_per_task);
-    part.matrix->Multiply(args, exact_, thread);
+    if (part.two_terms) {
+      MultiplyTwoTerms(part, args, first_row, thread);
+    } else {
+      part.matrix->Multiply(args, exact_, thread);
+    }
     if (softcap_ != 0) CapLogits(part, args);
   }
 
   std::string Describe() const {
     std::string text;
-    for (const BoundPart& part : parts_) text += part.matrix->Describe(exact_) + (part.addend.data ? " + addend" : "");
+    for (const BoundPart& part : parts_) {
+      text +=
+          part.matrix->Describe(exact_) + (part.two_terms ? " 2 terms" : "") + (part.addend.data ? " + addend" : "");
+    }
     return text;
   }
 
@@ -73,15 +84,38 @@ class ProductRunner {
 
   Tiling Choose(const BoundPart& part, size_t rows) const {
     const PackedMatrix& m = *part.matrix;
+    const size_t terms = part.two_terms ? 2 : 1;
     return ChooseTiling({.rows = rows,
                          .bytes_per_row = ReadsA8(m, exact_) ? m.k : m.k * sizeof(float),
-                         .k = m.k,
+                         .k = terms * m.k,
                          .unit_outputs = m.n_tile,
                          .unit_bytes = m.tile_bytes,
                          .units = m.tiles,
                          .threads = b_.threads,
-                         .max_task_floats = 0,
+                         .max_task_floats = part.two_terms ? kGateScratchFloats : 0,
                          .row_unit = m.row_unit()});
+  }
+
+  // `args` as for one term.
+  void MultiplyTwoTerms(const BoundPart& part, ProductArgs args, size_t first_row, size_t thread) const {
+    const PackedMatrix& m = *part.matrix;
+    const size_t first = args.tile_begin * m.n_tile, outputs = std::min(m.n, args.tile_end * m.n_tile) - first;
+    const size_t rows = args.rows;
+    args.rows = 2 * rows;
+    args.a8 = A8From(input_.two_terms, 2 * first_row, 0);
+    args.out = b_.scratch.floats(thread);
+    args.out_stride = part.tiling.units_per_task * m.n_tile;
+    args.out_first = first;
+    args.bias = args.addend = nullptr;
+    m.Multiply(args, exact_, thread);
+    for (size_t r = 0; r < rows; ++r) {
+      float* sum = args.out + 2 * r * args.out_stride;
+      float* out = part.out.row(first_row + r) + first;
+      b_.activations->add(sum, sum + args.out_stride, sum, outputs);
+      if (part.bias != nullptr) b_.activations->add(sum, part.bias + first, sum, outputs);
+      if (part.addend.data != nullptr) b_.activations->add(sum, part.addend.row(first_row + r) + first, sum, outputs);
+      std::copy(sum, sum + outputs, out);
+    }
   }
 
   ProductArgs Args(const BoundPart& part, size_t first_row) const {
@@ -120,8 +154,9 @@ class ProductsStage : public ExecStage {
   ProductsStage(const Bindings& b, const FusedStage& stage)
       : b_(b), tail_(stage.tail), runner_(b, b.inputs[stage.input]) {
     for (const ProductPart& part : stage.parts) {
-      runner_.Add({&b.weights->matrix(part.weight), b.weights->vector(part.bias),
-                   part.addend == kNoValue ? FloatRows{} : b.values[part.addend], b.values[part.output]});
+      const PackedMatrix& matrix = b.weights->matrix(part.weight);
+      runner_.Add({&matrix, b.weights->vector(part.bias), part.addend == kNoValue ? FloatRows{} : b.values[part.addend],
+                   b.values[part.output], b.by_two_terms[part.output] && ReadsA8(matrix, b.options->exact)});
     }
   }
   size_t Begin() override { return runner_.Begin(b_.step->range(tail_)); }
@@ -138,7 +173,8 @@ class HeadProductStage : public ExecStage {
  public:
   HeadProductStage(const Bindings& b, const FusedStage& stage) : b_(b), runner_(b, b.head_input, stage.factor) {
     const ProductPart& head = stage.parts[0];
-    runner_.Add({&b.weights->matrix(head.weight), b.weights->vector(head.bias), FloatRows{}, b.logits});
+    const PackedMatrix& matrix = b.weights->matrix(head.weight);
+    runner_.Add({&matrix, b.weights->vector(head.bias), FloatRows{}, b.logits, ReadsA8(matrix, b.options->exact)});
   }
   size_t Begin() override { return runner_.Begin({0, b_.step->head_rows}); }
   void Run(size_t task, size_t thread) override { runner_.Run(task, thread); }
