@@ -14,6 +14,7 @@
 #include "kernels/linear_attention/linear_attention.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/norm/norm.h"
+#include "kernels/pairs/pairs.h"
 #include "kernels/rope/rope.h"
 #include "runtime/exec/packed_weights.h"
 #include "runtime/exec/plan.h"
@@ -75,6 +76,7 @@ struct Bindings {
   const ActivationTable* activations;
   const AttentionTable* attention;
   const LinearAttentionTable* recurrent;
+  const PairTable* pairs;
 
   std::vector<FloatRows> values;     // [values], data null where a value has no float form
   std::vector<ProductInput> inputs;  // [values], width 0 where no product reads the value

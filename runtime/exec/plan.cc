@@ -48,6 +48,7 @@ class PlanImpl : public Plan {
   void ChooseKernels();
   Status MakeCacheGroups();
   void AddCacheGroup(const AttentionSpec& spec);
+  size_t MostSpanTokens() const;
   void PlaceAttention();
   void AddAttention(const FusedStage& stage);
   void PrepareChoices();
@@ -132,7 +133,9 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   const bool has_state = plan->state_floats_ != 0;
   plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size(), positions, has_state);
   plan->learned_positions_ = positions != kAnyPosition;
-  if (plan->whole_sequences_) plan->step_->WantWholeSequences();
+  const size_t most_tokens = plan->MostSpanTokens();
+  plan->whole_sequences_ |= most_tokens != SIZE_MAX;
+  if (plan->whole_sequences_) plan->step_->WantWholeSequences(most_tokens);
   plan->PrepareChoices();
   plan->ChooseKernels();
   plan->PlaceExperts();
@@ -177,6 +180,7 @@ void PlanImpl::ChooseKernels() {
   bindings_.activations = &GetActivationTable(options_.variant);
   bindings_.attention = &GetAttentionTable(options_.variant);
   bindings_.recurrent = &GetLinearAttentionTable(options_.variant);
+  bindings_.pairs = &GetPairTable(options_.variant);
 }
 
 size_t LookbackOf(const AttentionSpec& spec) {
@@ -219,6 +223,16 @@ Status PlanImpl::MakeCacheGroups() {
                   layout.kv_heads, layout.key_dim, layout.value_dim, layout.page_tokens, kAttentionTile, kMaxHeadDim);
   }
   return Status();
+}
+
+// Scores between the tokens of a span have a column for each of them. SIZE_MAX: there are no such scores.
+size_t PlanImpl::MostSpanTokens() const {
+  size_t most = SIZE_MAX;
+  for (const FusedStage& stage : fused_.stages) {
+    const bool pairs = stage.kind == StageKind::kPairScores || stage.kind == StageKind::kWeightedSum;
+    if (pairs) most = std::min(most, stage.pairs.keys);
+  }
+  return most;
 }
 
 void PlanImpl::AddCacheGroup(const AttentionSpec& spec) {
@@ -300,72 +314,71 @@ size_t PlanImpl::PlaceStates() {
   return scratch;
 }
 
+using StageMaker = std::unique_ptr<ExecStage> (*)(const Bindings& bindings, const FusedStage& stage);
+
+// Null for what becomes several stages, or none: hidden rows are where the layers left them.
+StageMaker MakerOf(StageKind kind) {
+  switch (kind) {
+    case StageKind::kEmbed:
+      return MakeEmbedStage;
+    case StageKind::kAddPositions:
+      return MakeAddPositionsStage;
+    case StageKind::kActivate:
+      return MakeActivateStage;
+    case StageKind::kNorm:
+      return MakeNormStage;
+    case StageKind::kProducts:
+      return MakeProductsStage;
+    case StageKind::kGatedProducts:
+      return MakeGatedProductsStage;
+    case StageKind::kGate:
+    case StageKind::kActivation:
+    case StageKind::kAdd:
+    case StageKind::kScale:
+    case StageKind::kClamp:
+    case StageKind::kColumns:
+    case StageKind::kSigmoidGate:
+      return MakeElementwiseStage;
+    case StageKind::kRoute:
+      return MakeRouteStage;
+    case StageKind::kGatherExperts:
+      return MakeGatherExpertsStage;
+    case StageKind::kGatedExperts:
+      return MakeGatedExpertsStage;
+    case StageKind::kDownExperts:
+      return MakeDownExpertsStage;
+    case StageKind::kQkvPost:
+      return MakeQkvPostStage;
+    case StageKind::kLinearAttention:
+    case StageKind::kGatedDelta:
+      return MakeRecurrentStage;
+    case StageKind::kShortConv:
+      return MakeShortConvStage;
+    case StageKind::kDecay:
+    case StageKind::kSigmoid:
+      return MakeGatesStage;
+    case StageKind::kPairScores:
+    case StageKind::kSoftmax:
+    case StageKind::kWeightedSum:
+      return MakePairsStage;
+    case StageKind::kAttention:
+    case StageKind::kHidden:
+    case StageKind::kHead:
+      break;
+  }
+  return nullptr;
+}
+
 void PlanImpl::MakeStages() {
   for (const auto& angles : angles_) Add(MakeRopeAnglesStage(bindings_, *angles));
   for (const FusedStage& stage : fused_.stages) {
-    switch (stage.kind) {
-      case StageKind::kEmbed:
-        Add(MakeEmbedStage(bindings_, stage));
-        break;
-      case StageKind::kAddPositions:
-        Add(MakeAddPositionsStage(bindings_, stage));
-        break;
-      case StageKind::kActivate:
-        Add(MakeActivateStage(bindings_, stage));
-        break;
-      case StageKind::kNorm:
-        Add(MakeNormStage(bindings_, stage));
-        break;
-      case StageKind::kProducts:
-        Add(MakeProductsStage(bindings_, stage));
-        break;
-      case StageKind::kGatedProducts:
-        Add(MakeGatedProductsStage(bindings_, stage));
-        break;
-      case StageKind::kGate:
-      case StageKind::kActivation:
-      case StageKind::kAdd:
-      case StageKind::kScale:
-      case StageKind::kClamp:
-      case StageKind::kColumns:
-      case StageKind::kSigmoidGate:
-        Add(MakeElementwiseStage(bindings_, stage));
-        break;
-      case StageKind::kRoute:
-        Add(MakeRouteStage(bindings_, stage));
-        break;
-      case StageKind::kGatherExperts:
-        Add(MakeGatherExpertsStage(bindings_, stage));
-        break;
-      case StageKind::kGatedExperts:
-        Add(MakeGatedExpertsStage(bindings_, stage));
-        break;
-      case StageKind::kDownExperts:
-        Add(MakeDownExpertsStage(bindings_, stage));
-        break;
-      case StageKind::kQkvPost:
-        Add(MakeQkvPostStage(bindings_, stage));
-        break;
-      case StageKind::kAttention:
-        AddAttention(stage);
-        break;
-      case StageKind::kLinearAttention:
-      case StageKind::kGatedDelta:
-        Add(MakeRecurrentStage(bindings_, stage));
-        break;
-      case StageKind::kShortConv:
-        Add(MakeShortConvStage(bindings_, stage));
-        break;
-      case StageKind::kDecay:
-      case StageKind::kSigmoid:
-        Add(MakeGatesStage(bindings_, stage));
-        break;
-      case StageKind::kHidden:
-        break;  // the rows are where the layers left them
-      case StageKind::kHead:
-        head_input_ = MakeHeadInputStage(bindings_, stage);
-        head_product_ = MakeHeadProductStage(bindings_, stage);
-        break;
+    if (const StageMaker make = MakerOf(stage.kind)) {
+      Add(make(bindings_, stage));
+    } else if (stage.kind == StageKind::kAttention) {
+      AddAttention(stage);
+    } else if (stage.kind == StageKind::kHead) {
+      head_input_ = MakeHeadInputStage(bindings_, stage);
+      head_product_ = MakeHeadProductStage(bindings_, stage);
     }
   }
   list_.reserve(stages_.size() + 2);

@@ -127,7 +127,7 @@ class Plan {
   // What recurrent layers remember of one sequence; 0: the model has none.
   virtual size_t state_bytes() const { return 0; }
   virtual PlanSize size() const = 0;
-  // Whether some layer is an encoder's (AttentionSpec::bidirectional). A sequence is then fed in one step, which starts at slot
+  // Whether some layer is an encoder's (AttentionSpec::bidirectional) or has scores as a value (PairSpec). A sequence is then fed in one step, which starts at slot
   // 0, and no part of it may serve another one.
   virtual bool whole_sequences() const { return false; }
   // Whether what a sequence has read can stand at other places afterwards (StepSpan::runs with several runs).

@@ -42,6 +42,7 @@ std::unique_ptr<ExecStage> MakeAttentionMergeStage(const Bindings& bindings, con
 std::unique_ptr<ExecStage> MakeRecurrentStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeShortConvStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeGatesStage(const Bindings& bindings, const FusedStage& stage);
+std::unique_ptr<ExecStage> MakePairsStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeHeadInputStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeHeadProductStage(const Bindings& bindings, const FusedStage& stage);
 

@@ -51,11 +51,14 @@ Status Step::CheckSpan(const StepSpan& span, size_t index) const {
   }
   MOONLIT_RETURN_IF_ERROR(CheckChoices(span, index));
   if (whole_sequences_ && span.first_slot != 0) {
-    return Errorf(
-        Code::kInvalidArgument,
-        "span %zu starts at slot %lld, but the model is an encoder, whose tokens all see each other: expected "
-        "slot 0, the whole text in one step",
-        index, static_cast<long long>(span.first_slot));
+    return Errorf(Code::kInvalidArgument,
+                  "span %zu starts at slot %lld, but the model's tokens see each other in one step alone: expected "
+                  "slot 0 and the whole text",
+                  index, static_cast<long long>(span.first_slot));
+  }
+  if (span.tokens.size() > most_span_tokens_) {
+    return Errorf(Code::kInvalidArgument, "span %zu has %zu tokens: expected at most %zu, for which there are scores",
+                  index, span.tokens.size(), most_span_tokens_);
   }
   for (size_t i = 0; i < span.runs.size(); ++i) {
     const bool follows = i == 0 ? span.runs[i].begin == 0 : span.runs[i].begin > span.runs[i - 1].begin;

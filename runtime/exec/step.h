@@ -69,8 +69,11 @@ class Step {
   uint32_t first_choice(size_t span) const { return choices_[span]; }
   size_t choosing_tokens() const { return choosing_; }
 
-  // Before the first step, if spans must start at slot 0 (Plan::whole_sequences).
-  void WantWholeSequences() { whole_sequences_ = true; }
+  // Before the first step, if spans must start at slot 0 (Plan::whole_sequences), with at most so many tokens.
+  void WantWholeSequences(size_t most_tokens) {
+    whole_sequences_ = true;
+    most_span_tokens_ = most_tokens;
+  }
 
   // The head's current block of wanted rows.
   size_t head_first = 0;
@@ -83,6 +86,7 @@ class Step {
   Status CheckPositions() const;
 
   bool whole_sequences_ = false;
+  size_t most_span_tokens_ = SIZE_MAX;
   SparseAttention sparse_;
   size_t page_tokens_ = 1;
   size_t choosing_ = 0;

@@ -7,11 +7,16 @@
 namespace moonlit {
 namespace {
 
-constexpr const char* kStageNames[] = {
-    "embed",          "add_positions", "activate",     "norm",     "products",  "gated_products", "gate",
-    "activation",     "add",           "scale",        "clamp",    "columns",   "sigmoid_gate",   "route",
-    "gather_experts", "gated_experts", "down_experts", "qkv_post", "attention", "short_conv",     "linear_attention",
-    "gated_delta",    "decay",         "sigmoid",      "hidden",   "head"};
+constexpr const char* kStageNames[] = {"embed",         "add_positions", "activate",
+                                       "norm",          "products",      "gated_products",
+                                       "gate",          "activation",    "add",
+                                       "scale",         "clamp",         "columns",
+                                       "sigmoid_gate",  "route",         "gather_experts",
+                                       "gated_experts", "down_experts",  "qkv_post",
+                                       "attention",     "short_conv",    "linear_attention",
+                                       "gated_delta",   "decay",         "sigmoid",
+                                       "pair_scores",   "softmax",       "weighted_sum",
+                                       "hidden",        "head"};
 
 class Fuser {
  public:
@@ -86,25 +91,15 @@ class Fuser {
         EmitAttention(n);
         break;
       case Op::kAdd:
-        Emit(StageKind::kAdd, n);
-        break;
       case Op::kGate:
-        Emit(StageKind::kGate, n).gate = std::get<GateAttributes>(n.attributes).kind;
-        break;
       case Op::kActivation:
-        Emit(StageKind::kActivation, n).gate = std::get<ActivationAttributes>(n.attributes).kind;
-        break;
       case Op::kScale:
-        EmitScale(n);
-        break;
       case Op::kClamp:
-        Emit(StageKind::kClamp, n).factor = std::get<ClampAttributes>(n.attributes).limit;
+      case Op::kSigmoidGate:
+        EmitUnfused(n);
         break;
       case Op::kColumns:
         Emit(StageKind::kColumns, n).first_column = std::get<ColumnsAttributes>(n.attributes).first;
-        break;
-      case Op::kSigmoidGate:
-        Emit(StageKind::kSigmoidGate, n);
         break;
       case Op::kExperts:
         EmitExperts(i);
@@ -120,6 +115,11 @@ class Fuser {
       case Op::kSigmoid:
         Emit(StageKind::kSigmoid, n);
         break;
+      case Op::kPairScores:
+      case Op::kSoftmax:
+      case Op::kWeightedSum:
+        EmitPairs(n);
+        break;
       case Op::kHidden:
         Emit(StageKind::kHidden, n).output = kNoValue;
         break;
@@ -133,6 +133,21 @@ class Fuser {
   void EmitNorm(const Node& n) {
     if (OnlyUsedByProducts(n.output) || OnlyUsedBy(n.output, Op::kLogits)) return;
     Emit(StageKind::kNorm, n).norm = std::get<NormSpec>(n.attributes);
+  }
+
+  // What no product has taken as an epilogue.
+  void EmitUnfused(const Node& n) {
+    if (n.op == Op::kAdd || n.op == Op::kSigmoidGate) {
+      Emit(n.op == Op::kAdd ? StageKind::kAdd : StageKind::kSigmoidGate, n);
+    } else if (n.op == Op::kScale) {
+      EmitScale(n);
+    } else if (n.op == Op::kClamp) {
+      Emit(StageKind::kClamp, n).factor = std::get<ClampAttributes>(n.attributes).limit;
+    } else if (n.op == Op::kGate) {
+      Emit(StageKind::kGate, n).gate = std::get<GateAttributes>(n.attributes).kind;
+    } else {
+      Emit(StageKind::kActivation, n).gate = std::get<ActivationAttributes>(n.attributes).kind;
+    }
   }
 
   void EmitScale(const Node& n) {
@@ -284,6 +299,16 @@ class Fuser {
     fused_.stages.back().state_index = fused_.state_nodes++;
   }
 
+  void EmitPairs(const Node& n) {
+    if (n.op == Op::kSoftmax) {
+      Emit(StageKind::kSoftmax, n).pairs.heads = std::get<SoftmaxAttributes>(n.attributes).parts;
+      return;
+    }
+    FusedStage& stage = Emit(n.op == Op::kPairScores ? StageKind::kPairScores : StageKind::kWeightedSum, n);
+    stage.pairs = std::get<PairSpec>(n.attributes);
+    if (!n.weights.empty()) stage.parts.push_back({n.weights[0]});
+  }
+
   void EmitHead(const Node& n) {
     FusedStage& stage = Emit(StageKind::kHead, n);
     stage.output = kNoValue;
@@ -336,12 +361,12 @@ void AppendValue(std::string& text, const char* before, ValueId v) {
   if (v != kNoValue) text += before + ("%" + std::to_string(v));
 }
 
-// Whether the stage writes what later steps read, so that it needs every row.
+// Whether the stage writes what later steps read or reads other rows than its own, so that every row must be there.
 bool ChangesSequence(const FusedStage& stage) {
   const StageKind kind = stage.kind;
   const bool writes_cache = kind == StageKind::kQkvPost && stage.input_b != kNoValue;
   return writes_cache || kind == StageKind::kShortConv || kind == StageKind::kLinearAttention ||
-         kind == StageKind::kGatedDelta;
+         kind == StageKind::kGatedDelta || kind == StageKind::kPairScores || kind == StageKind::kWeightedSum;
 }
 
 }  // namespace

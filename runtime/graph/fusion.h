@@ -51,8 +51,11 @@ enum class StageKind : uint8_t {
   kGatedDelta,       // the same with decays (input_d) and betas (input_e)
   kDecay,            // input -> output. parts[0] is rate and bias
   kSigmoid,          // input -> output
-  kHidden,           // wanted rows of input, as they are
-  kHead,             // wanted rows of input: norm, product with parts[0] -> logits
+  kPairScores,  // queries (input), keys (input_b) -> their products, a column a key (parts[0]: what additive ones weigh by)
+  kSoftmax,      // input -> output, in pairs.heads equal parts
+  kWeightedSum,  // weights (input), values (input_b) -> output
+  kHidden,       // wanted rows of input, as they are
+  kHead,         // wanted rows of input: norm, product with parts[0] -> logits
 };
 const char* StageKindName(StageKind kind);
 
@@ -83,7 +86,8 @@ struct FusedStage {
   RecurrentSpec recurrent;       // kLinearAttention, kGatedDelta
   bool silu = false;             // kShortConv
   uint32_t state_index = 0;      // counts the nodes with a state: kShortConv, kLinearAttention, kGatedDelta
-  // After the last cache write and the last change of a state: nothing but the head reads these rows, so only those that lead to wanted outputs matter.
+  PairSpec pairs;                // kPairScores, kWeightedSum; kSoftmax: heads alone
+  // After the last cache write, the last change of a state and the last stage that reads other rows: nothing but the head reads these rows, so only those that lead to wanted outputs matter.
   bool tail = false;
 };
 

@@ -188,6 +188,15 @@ ValueId Graph::Decay(ValueId alpha, WeightId rate, WeightId bias) {
 
 ValueId Graph::Sigmoid(ValueId x) { return Append(Op::kSigmoid, {x}, {}, SigmoidAttributes{}); }
 
+ValueId Graph::PairScores(ValueId q, ValueId k, const PairSpec& spec, WeightId w) {
+  return Append(Op::kPairScores, {q, k}, WithOptional({}, {w}), spec);
+}
+
+ValueId Graph::Softmax(ValueId x, size_t parts) { return Append(Op::kSoftmax, {x}, {}, SoftmaxAttributes{parts}); }
+
+ValueId Graph::WeightedSum(ValueId weights, ValueId v, const PairSpec& spec) {
+  return Append(Op::kWeightedSum, {weights, v}, {}, spec);
+}
 void Graph::Hidden(ValueId x, Pooling pooling) { Append(Op::kHidden, {x}, {}, HiddenAttributes{pooling}); }
 
 void Graph::Logits(ValueId x, WeightId head, WeightId bias, float softcap) {

@@ -160,6 +160,16 @@ struct ExpertWeights {
   WeightId gate_bias = kNoWeight, up_bias = kNoWeight, down_bias = kNoWeight;
 };
 
+// Attention in its plain form, with the table of scores as a value: what Graph::Attention computes and never stores. For lessons
+// and for looking into a layer. A sequence is fed in one step (there is no cache), with at most `keys` tokens.
+struct PairSpec {
+  size_t keys = 0;  // columns of a head's scores
+  size_t heads = 1;
+  size_t kv_heads = 1;  // divides heads; query head h reads KV head h / (heads / kv_heads)
+};
+
+inline constexpr size_t kMostPairs = size_t{1} << 22;  // heads * keys
+
 struct EmbedAttributes {};
 struct AddPositionsAttributes {};
 struct LinearAttributes {};
@@ -185,6 +195,9 @@ struct ShortConvAttributes {
 };
 struct DecayAttributes {};
 struct SigmoidAttributes {};
+struct SoftmaxAttributes {
+  size_t parts;
+};
 struct HiddenAttributes {
   Pooling pooling;
 };
@@ -196,7 +209,7 @@ using Attributes =
     std::variant<EmbedAttributes, AddPositionsAttributes, NormSpec, LinearAttributes, AttentionSpec, AddAttributes,
                  GateAttributes, ActivationAttributes, ScaleAttributes, ClampAttributes, ColumnsAttributes,
                  SigmoidGateAttributes, ExpertsSpec, RecurrentSpec, ShortConvAttributes, DecayAttributes,
-                 SigmoidAttributes, HiddenAttributes, LogitsAttributes>;
+                 SigmoidAttributes, PairSpec, SoftmaxAttributes, HiddenAttributes, LogitsAttributes>;
 
 struct Value {
   size_t width;       // [tokens, width]
@@ -276,6 +289,15 @@ class Graph {
   ValueId GatedDelta(ValueId q, ValueId k, ValueId v, ValueId decay, ValueId beta, const RecurrentSpec& spec);
   ValueId Decay(ValueId alpha, WeightId rate, WeightId bias);  // rate * log(1 + exp(alpha + bias)), weights [width]
   ValueId Sigmoid(ValueId x);
+  // q [tokens, heads * dim], k [tokens, kv_heads * dim] -> [tokens, heads * keys]: column j of a head is q . k_j, k_j that of
+  // token j of the sequence, and -inf where there is no such token. With w [dim] it is w . tanh(q + k_j) (Bahdanau, Cho & Bengio
+  // 2014, arXiv:1409.0473). A mask is AddPositions with a table of zeros and -inf; a scale is Scale.
+  ValueId PairScores(ValueId q, ValueId k, const PairSpec& spec, WeightId w = kNoWeight);
+  // Of each of `parts` equal parts of a row; a part of nothing but -inf gives zeros.
+  ValueId Softmax(ValueId x, size_t parts = 1);
+  // weights [tokens, heads * keys], v [tokens, kv_heads * dim] -> [tokens, heads * dim]: each row's sum of w_j v_j over the tokens
+  // of the sequence.
+  ValueId WeightedSum(ValueId weights, ValueId v, const PairSpec& spec);
   // x is the output, of a model that makes embeddings of texts. Ends the graph.
   void Hidden(ValueId x, Pooling pooling);
   // head: [vocab, d], bias: [vocab]. softcap: logits become softcap * tanh(logits / softcap); 0: off. Ends the graph.

@@ -138,6 +138,14 @@ Status CheckAttention(const Graph& graph, const Node& node, const AttentionSpec&
   return CheckRope(graph, spec);
 }
 
+Status CheckPairs(const PairSpec& spec) {
+  const bool heads = spec.heads != 0 && spec.kv_heads != 0 && spec.heads % spec.kv_heads == 0;
+  if (heads && spec.keys != 0 && spec.keys <= kMostPairs / spec.heads) return Status();
+  return Errorf(Code::kCorrupt,
+                "%zu heads over %zu KV heads and %zu keys: expected a multiple, no zero, and at most %zu scores a row",
+                spec.heads, spec.kv_heads, spec.keys, kMostPairs);
+}
+
 }  // namespace
 
 Result<size_t> EmbedShape(const Graph& graph, const Node& node) {
@@ -297,6 +305,33 @@ Result<size_t> DecayShape(const Graph& graph, const Node& node) {
 }
 
 Result<size_t> SigmoidShape(const Graph& graph, const Node& node) { return Width(graph, node, 0); }
+
+Result<size_t> PairScoresShape(const Graph& graph, const Node& node) {
+  const PairSpec& spec = std::get<PairSpec>(node.attributes);
+  MOONLIT_RETURN_IF_ERROR(CheckPairs(spec));
+  const size_t dim = Width(graph, node, 0) / spec.heads;
+  if (dim == 0) return Errorf(Code::kCorrupt, "%zu heads of no elements: expected at least 1", spec.heads);
+  MOONLIT_RETURN_IF_ERROR(CheckWidth("queries", Width(graph, node, 0), spec.heads, dim));
+  MOONLIT_RETURN_IF_ERROR(CheckWidth("keys", Width(graph, node, 1), spec.kv_heads, dim));
+  if (!node.weights.empty()) MOONLIT_RETURN_IF_ERROR(CheckVector(Weight(graph, node, 0), dim));
+  return spec.heads * spec.keys;
+}
+
+Result<size_t> SoftmaxShape(const Graph& graph, const Node& node) {
+  const size_t parts = std::get<SoftmaxAttributes>(node.attributes).parts, width = Width(graph, node, 0);
+  if (parts != 0 && width % parts == 0) return width;
+  return Errorf(Code::kCorrupt, "%zu values in %zu equal parts: expected a divisor", width, parts);
+}
+
+Result<size_t> WeightedSumShape(const Graph& graph, const Node& node) {
+  const PairSpec& spec = std::get<PairSpec>(node.attributes);
+  MOONLIT_RETURN_IF_ERROR(CheckPairs(spec));
+  MOONLIT_RETURN_IF_ERROR(CheckWidth("weights", Width(graph, node, 0), spec.heads, spec.keys));
+  const size_t dim = Width(graph, node, 1) / spec.kv_heads;
+  if (dim == 0) return Errorf(Code::kCorrupt, "%zu KV heads of no elements: expected at least 1", spec.kv_heads);
+  MOONLIT_RETURN_IF_ERROR(CheckWidth("values", Width(graph, node, 1), spec.kv_heads, dim));
+  return spec.heads * dim;
+}
 
 Result<size_t> HiddenShape(const Graph& graph, const Node& node) { return Width(graph, node, 0); }
 Result<size_t> LogitsShape(const Graph& graph, const Node& node) { return LinearShape(graph, node); }

@@ -30,6 +30,9 @@ Result<size_t> LinearAttentionShape(const Graph& graph, const Node& node);
 Result<size_t> GatedDeltaShape(const Graph& graph, const Node& node);
 Result<size_t> DecayShape(const Graph& graph, const Node& node);
 Result<size_t> SigmoidShape(const Graph& graph, const Node& node);
+Result<size_t> PairScoresShape(const Graph& graph, const Node& node);
+Result<size_t> SoftmaxShape(const Graph& graph, const Node& node);
+Result<size_t> WeightedSumShape(const Graph& graph, const Node& node);
 Result<size_t> HiddenShape(const Graph& graph, const Node& node);
 Result<size_t> LogitsShape(const Graph& graph, const Node& node);
 

@@ -212,6 +212,42 @@ TEST(GraphTest, NormsOfResultsAndElementwiseOpsStayStages) {
             "head %12 [head]\n");
 }
 
+// Attention in its plain form: its stages are as the graph has them.
+TEST(GraphTest, PairsStayStages) {
+  Graph g;
+  const ValueId x = g.Embed(g.Weight("embd", {10, 8}));
+  const PairSpec pairs{.keys = 5, .heads = 2, .kv_heads = 1};
+  const ValueId key = g.Columns(x, 0, 4);
+  const ValueId scores = g.Scale(g.PairScores(x, key, pairs, g.Weight("w", {4})), 0.5f);
+  const ValueId weights = g.Softmax(g.AddPositions(scores, g.Table("mask", {5, 10})), 2);
+  g.Logits(g.WeightedSum(weights, key, pairs), g.Weight("head", {10, 8}));
+  ASSERT_TRUE(g.Finish().ok()) << g.Finish().ToString();
+  EXPECT_EQ(Fuse(g).Dump(g),
+            "embed [embd -> %0]\n"
+            "columns %0 -> %1\n"
+            "pair_scores %0 %1 [w] -> %2\n"
+            "scale %2 -> %3\n"
+            "add_positions %3 [mask] -> %4\n"
+            "softmax %4 -> %5\n"
+            "weighted_sum %5 %1 -> %6\n"
+            "head %6 [head]\n");
+}
+
+// A chunk's last stages run on wanted rows alone, but not where other rows are read.
+TEST(GraphTest, PairsReadRowsThatNobodyWants) {
+  Graph g;
+  const ValueId x = g.Embed(g.Weight("embd", {10, 8}));
+  const ValueId y = g.ShortConv(x, g.Table("conv", {8, 4}), kNoWeight, false);
+  const ValueId key = g.Scale(y, 2);
+  const ValueId out = g.WeightedSum(g.Softmax(g.PairScores(key, key, {.keys = 5})), key, {.keys = 5});
+  g.Logits(g.Scale(out, 3), g.Weight("head", {10, 8}));
+  ASSERT_TRUE(g.Finish().ok()) << g.Finish().ToString();
+  for (const FusedStage& stage : Fuse(g).stages) {
+    const bool after = stage.kind == StageKind::kHead || (stage.kind == StageKind::kScale && stage.factor == 3);
+    EXPECT_EQ(stage.tail, after) << StageKindName(stage.kind);
+  }
+}
+
 struct BadGraph {
   const char* reason;
   void (*build)(Graph& g, ValueId x);
@@ -277,6 +313,34 @@ TEST(GraphTest, FaultsNameNodeLayerAndWeight) {
       {"scale (layer 3): weight f: expected [1], it has [2]",
        [](Graph& g, ValueId x) { g.Scale(x, g.Weight("f", {2}), 1); }},
       {"values or weights that do not exist", [](Graph& g, ValueId x) { g.Add(x, x + 100); }},
+  };
+  ExpectFaults(cases);
+}
+
+TEST(GraphTest, FaultsOfPairsToo) {
+  const BadGraph cases[] = {
+      {"pair_scores (layer 3): 4 heads over 3 KV heads and 5 keys",
+       [](Graph& g, ValueId x) { g.PairScores(x, x, {.keys = 5, .heads = 4, .kv_heads = 3}); }},
+      {"pair_scores (layer 3): 1 heads over 1 KV heads and 0 keys",
+       [](Graph& g, ValueId x) { g.PairScores(x, x, {}); }},
+      {"at most 4194304 scores a row",
+       [](Graph& g, ValueId x) { g.PairScores(x, x, {.keys = SIZE_MAX / 2, .heads = 8, .kv_heads = 8}); }},
+      {"pair_scores (layer 3): keys are 8 wide: expected 2 heads of 2",
+       [](Graph& g, ValueId x) { g.PairScores(x, x, {.keys = 5, .heads = 4, .kv_heads = 2}); }},
+      {"pair_scores (layer 3): queries are 8 wide: expected 3 heads of 2",
+       [](Graph& g, ValueId x) { g.PairScores(x, x, {.keys = 5, .heads = 3, .kv_heads = 3}); }},
+      {"pair_scores (layer 3): 16 heads of no elements",
+       [](Graph& g, ValueId x) { g.PairScores(x, x, {.keys = 5, .heads = 16, .kv_heads = 16}); }},
+      {"pair_scores (layer 3): weight w: expected [4], it has [8]",
+       [](Graph& g, ValueId x) { g.PairScores(x, x, {.keys = 5, .heads = 2, .kv_heads = 2}, g.Weight("w", {8})); }},
+      {"softmax (layer 3): 8 values in 3 equal parts", [](Graph& g, ValueId x) { g.Softmax(x, 3); }},
+      {"weighted_sum (layer 3): weights are 8 wide: expected 2 heads of 5",
+       [](Graph& g, ValueId x) { g.WeightedSum(x, x, {.keys = 5, .heads = 2}); }},
+      {"weighted_sum (layer 3): values are 8 wide: expected 3 heads of 2",
+       [](Graph& g, ValueId x) {
+         const ValueId wide = g.Linear(x, g.Weight("wide", {15, 8}));
+         g.WeightedSum(wide, x, {.keys = 5, .heads = 3, .kv_heads = 3});
+       }},
   };
   ExpectFaults(cases);
 }
