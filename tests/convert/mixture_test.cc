@@ -86,7 +86,10 @@ std::vector<const TensorInfo*> Pointers(const std::vector<TensorInfo>& tensors) 
 size_t Compare(const Model& model, const std::string& name, bool imatrix) {
   const Result<FileType> type = FindFileType(name);
   EXPECT_TRUE(type.ok()) << name;
-  const auto formats = ChooseFormats(Pointers(model.tensors), model.facts, *type, {.has_imatrix = imatrix});
+  ImportanceMatrix importance;
+  for (const TensorInfo& tensor : model.tensors) importance.rows[tensor.name];
+  const auto formats = ChooseFormats(Pointers(model.tensors), model.facts, *type,
+                                     {.has_imatrix = imatrix, .imatrix = imatrix ? &importance : nullptr});
   // llama-quantize's dry run goes on where it would refuse.
   if (name == "Q2_K_S" && !imatrix) return 0;
   EXPECT_TRUE(formats.ok()) << formats.status().ToString();
