@@ -91,7 +91,7 @@ Status CheckSparse(const SparseAttention& sparse, size_t page_tokens) {
     return Errorf(Code::kInvalidArgument, "%zu attention sinks without an attention window: they are seen beside one",
                   sparse.sinks);
   }
-  if (sparse.sinks > page_tokens || sparse.window > (size_t{1} << 40)) {
+  if (sparse.sinks > page_tokens || uint64_t{sparse.window} > uint64_t{1} << 40) {
     return Errorf(Code::kInvalidArgument,
                   "an attention window of %zu with %zu sinks: expected at most 2^40, and a page, which has %zu tokens",
                   sparse.window, sparse.sinks, page_tokens);
