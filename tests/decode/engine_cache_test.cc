@@ -15,39 +15,9 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<int32_t> Ids(size_t n, uint32_t seed = 1) {
-  std::vector<int32_t> ids(n);
-  for (int32_t& id : ids)
-    id = static_cast<int32_t>((seed = seed * 1664525u + 1013904223u) >> 8) % static_cast<int32_t>(kFakeVocab);
-  return ids;
-}
-
 std::vector<int32_t> Joined(std::vector<int32_t> a, const std::vector<int32_t>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
-}
-
-std::unique_ptr<Session> NewSession(Engine& engine) {
-  auto session = engine.NewSession();
-  EXPECT_TRUE(session.ok()) << session.status().ToString();
-  return std::move(session).value();
-}
-
-// Prefills and checks the last logits against all tokens of the session. Returns the tokens that were reused.
-size_t Feed(Engine& engine, Session& session, std::span<const int32_t> tokens) {
-  std::vector<int32_t> all(session.tokens().begin(), session.tokens().end());
-  all.insert(all.end(), tokens.begin(), tokens.end());
-  RowsConsumer rows;
-  size_t reused = 0;
-  const Status status = engine.Prefill(session, tokens, Outputs::kLast, &rows, nullptr, {}, &reused);
-  EXPECT_TRUE(status.ok()) << status.ToString();
-  EXPECT_EQ(rows.values.size(), 1u);
-  if (!rows.values.empty()) {
-    EXPECT_EQ(rows.keys[0], std::make_pair(size_t{0}, tokens.size() - 1));
-    EXPECT_EQ(rows.values[0], FakeLogits(all));
-  }
-  EXPECT_TRUE(std::equal(all.begin(), all.end(), session.tokens().begin(), session.tokens().end()));
-  return reused;
 }
 
 TEST(EngineCache, ARepeatedPromptIsReused) {

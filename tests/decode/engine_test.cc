@@ -14,19 +14,6 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<int32_t> Ids(size_t n, uint32_t seed = 1) {
-  std::vector<int32_t> ids(n);
-  for (int32_t& id : ids)
-    id = static_cast<int32_t>((seed = seed * 1664525u + 1013904223u) >> 8) % static_cast<int32_t>(kFakeVocab);
-  return ids;
-}
-
-std::unique_ptr<Session> NewSession(Engine& engine) {
-  auto session = engine.NewSession();
-  EXPECT_TRUE(session.ok()) << session.status().ToString();
-  return std::move(session).value();
-}
-
 TEST(Engine, FillsInTheDefaults) {
   auto engine = Engine::Create(MakeFakeModel(nullptr, 100000), {.threads = 3});
   ASSERT_TRUE(engine.ok()) << engine.status().ToString();

@@ -77,4 +77,12 @@ class RowsConsumer final : public LogitsConsumer {
   std::vector<std::vector<float>> values;
 };
 
+// Ids of the fake vocabulary, other ones for another seed.
+std::vector<int32_t> Ids(size_t n, uint32_t seed = 1);
+
+std::unique_ptr<Session> NewSession(Engine& engine);
+
+// Prefills and checks the last logits against all tokens of the session. Returns the tokens that were reused.
+size_t Feed(Engine& engine, Session& session, std::span<const int32_t> tokens);
+
 }  // namespace moonlit

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "tests/models/loaded_model.h"
 #include "tests/reference/math.h"
@@ -247,6 +248,30 @@ std::vector<double> AttentionModel::Expected(const std::vector<AttentionAct>& ac
     present.erase(present.begin() + act.first, present.begin() + act.last);
   }
   return out;
+}
+
+double LargestError(const std::vector<float>& out, const std::vector<double>& expected, size_t width, size_t every,
+                    size_t first) {
+  const size_t rows = out.size() / width / every;
+  EXPECT_EQ(rows * width, expected.size());
+  EXPECT_GT(rows, first);
+  if (rows <= first || rows * width != expected.size()) return INFINITY;
+  double largest = 0;
+  for (size_t row = first; row < rows; ++row) {
+    const float* y = out.data() + ((row + 1) * every - 1) * width;
+    double error = 0, size = 0;
+    for (size_t i = 0; i < width; ++i) {
+      const double wanted = expected[row * width + i];
+      error += (double{y[i]} - wanted) * (double{y[i]} - wanted);
+      size += wanted * wanted;
+    }
+    largest = std::max(largest, std::sqrt(error / size));
+  }
+  return largest;
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return !a.empty() && a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 }  // namespace moonlit::test

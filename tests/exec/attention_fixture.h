@@ -79,4 +79,10 @@ class AttentionModel {
   MemorySource source_;
 };
 
+// The largest ||out - expected|| / ||expected|| of a row, from row `first` of expected on; expected is AttentionModel::Expected(acts,
+// every). Infinite if there are no such rows.
+double LargestError(const std::vector<float>& out, const std::vector<double>& expected, size_t width, size_t every = 1,
+                    size_t first = 0);
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b);  // false if they are empty
+
 }  // namespace moonlit::test

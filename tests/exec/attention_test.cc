@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "tests/exec/attention_fixture.h"
 #include "tests/models/loaded_model.h"
@@ -161,30 +160,6 @@ std::vector<Case> Cases() {
           {"mixed_shifted", Mixed(), Shifted()}};
 }
 
-// The largest ||out - expected|| / ||expected|| of a row of AttentionModel::Expected(acts, every). Infinite if there are none.
-double LargestError(const std::vector<float>& out, const std::vector<double>& expected, size_t width,
-                    size_t every = kEvery) {
-  const size_t rows = out.size() / width / every;
-  EXPECT_EQ(rows * width, expected.size());
-  if (rows == 0 || rows * width != expected.size()) return INFINITY;
-  double largest = 0;
-  for (size_t row = 0; row < rows; ++row) {
-    const float* y = out.data() + ((row + 1) * every - 1) * width;
-    double error = 0, size = 0;
-    for (size_t i = 0; i < width; ++i) {
-      const double wanted = expected[row * width + i];
-      error += (double{y[i]} - wanted) * (double{y[i]} - wanted);
-      size += wanted * wanted;
-    }
-    largest = std::max(largest, std::sqrt(error / size));
-  }
-  return largest;
-}
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return !a.empty() && a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 class AttentionLayers : public testing::TestWithParam<Case> {};
 
 // docs/design.md: 2e-6 (4e-6) for scores of standard deviation 1 (3) and an F32 cache; here it is below 3.
@@ -194,7 +169,7 @@ TEST_P(AttentionLayers, AgreeWithTheJudge) {
   for (size_t threads : {1, 3}) {
     if (kSlowed && threads == 1) continue;
     const std::vector<float> out = model.Outputs(GetParam().acts, {.threads = threads});
-    EXPECT_LT(LargestError(out, expected, model.width()), 4e-6) << threads;
+    EXPECT_LT(LargestError(out, expected, model.width(), kEvery), 4e-6) << threads;
   }
 }
 
@@ -238,7 +213,8 @@ TEST(AttentionLayersTest, EveryKindMatters) {
     }
     for (AttentionAct& act : plain.acts) act.prefix = 0;
     const std::vector<float> out = AttentionModel(c.layers, 7).Outputs(c.acts, {});
-    EXPECT_GT(LargestError(out, AttentionModel(plain.layers, 7).Expected(plain.acts, kEvery), 120), 1e-2) << c.name;
+    EXPECT_GT(LargestError(out, AttentionModel(plain.layers, 7).Expected(plain.acts, kEvery), 120, kEvery), 1e-2)
+        << c.name;
   }
 }
 

@@ -3,8 +3,6 @@
 // leave a window behind them, and no more pages than a window and a step need.
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "kernels/base/round.h"
 #include "tests/exec/attention_fixture.h"
 #include "tests/support/slowed.h"
@@ -26,10 +24,6 @@ AttentionLayer Layer(size_t window, size_t chunk) {
   layer.spec.window = window;
   layer.spec.chunk = chunk;
   return layer;
-}
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return !a.empty() && a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 TEST(Lookback, GivesTheBitsOfSequencesThatKeepAllPages) {
