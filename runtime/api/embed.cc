@@ -15,17 +15,14 @@ extern "C" {
 
 void moonlit_embed_options_init(moonlit_embed_options* options, size_t size) {
   moonlit_embed_options defaults = {};
-  defaults.size = size;
-  std::memcpy(options, &defaults, std::min(size, sizeof defaults));
+  moonlit::api::WriteSized(defaults, size, options);
 }
 
 moonlit_code moonlit_embed(const moonlit_model* model, const int32_t* ids, size_t count,
                            const moonlit_embed_options* given, float* vector, size_t capacity, size_t* width,
                            moonlit_error* error) {
   return Guard(error, [&]() -> Status {
-    moonlit_embed_options from;
-    moonlit_embed_options_init(&from, sizeof from);
-    if (given != nullptr) std::memcpy(&from, given, std::min(given->size, sizeof from));
+    const auto from = moonlit::api::ReadSized(given, moonlit_embed_options_init);
     constexpr moonlit::Pooling kPoolings[] = {moonlit::Pooling::kUnknown, moonlit::Pooling::kMean,
                                               moonlit::Pooling::kFirst, moonlit::Pooling::kLast};
     if (from.pooling < MOONLIT_POOLING_DEFAULT || from.pooling > MOONLIT_POOLING_LAST) {

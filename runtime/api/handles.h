@@ -2,7 +2,9 @@
 // What is behind the opaque handles of moonlit.h, and the wall that no exception passes.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
@@ -39,6 +41,23 @@ moonlit_code Guard(moonlit_error* error, const Body& body) {
   } catch (const std::exception& caught) {
     return Give(Status(Code::kInternal, caught.what()), error);
   }
+}
+
+// Structs that begin with the size the caller was compiled with, which may be an older or a newer one than ours. Writes as much of
+// `full` as *to has room for, and that size.
+template <typename Sized>
+void WriteSized(Sized full, size_t size, Sized* to) {
+  full.size = size;
+  std::memcpy(to, &full, std::min(size, sizeof full));
+}
+// What the caller filled (null: nothing) over the defaults.
+template <typename Sized>
+Sized ReadSized(const Sized* given, void (*set_defaults)(Sized*, size_t)) {
+  Sized full;
+  set_defaults(&full, sizeof full);
+  if (given != nullptr) std::memcpy(&full, given, std::min(given->size, sizeof full));
+  full.size = sizeof full;
+  return full;
 }
 
 }  // namespace moonlit::api

@@ -62,13 +62,7 @@ Result<EngineOptions> ToEngineOptions(const moonlit_model_options& from) {
 
 // The options that a caller compiled against an older header lacks keep their defaults.
 moonlit_model_options Complete(const moonlit_model_options* options) {
-  moonlit_model_options complete;
-  moonlit_model_options_init(&complete, sizeof complete);
-  if (options != nullptr) {
-    std::memcpy(&complete, options, std::min(options->size, sizeof complete));
-    complete.size = sizeof complete;
-  }
-  return complete;
+  return ReadSized(options, moonlit_model_options_init);
 }
 
 }  // namespace
@@ -86,12 +80,11 @@ const char* moonlit_version(void) { return MOONLIT_VERSION; }
 
 void moonlit_model_options_init(moonlit_model_options* options, size_t size) {
   moonlit_model_options defaults = {};
-  defaults.size = size;
   defaults.max_sessions = 1;
   defaults.chunk_tokens = 512;
   defaults.page_tokens = 64;
   defaults.share_prefixes = 1;
-  std::memcpy(options, &defaults, std::min(size, sizeof defaults));
+  moonlit::api::WriteSized(defaults, size, options);
 }
 
 moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options, moonlit_model** model,
@@ -119,7 +112,6 @@ void moonlit_model_free(moonlit_model* model) { delete model; }
 
 void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info) {
   moonlit_model_info full = {};
-  full.size = info->size;
   full.n_vocab = static_cast<uint32_t>(model->tokenizer().vocab_size());
   full.architecture = full.name = full.file_type = full.variant = full.key_type = full.value_type = full.thread_reason =
       "";
@@ -143,7 +135,7 @@ void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info
     full.n_embd = static_cast<uint32_t>(facts.n_embd);
     full.threads = static_cast<uint32_t>(engine.threads());
   }
-  std::memcpy(info, &full, std::min(full.size, sizeof full));
+  moonlit::api::WriteSized(full, info->size, info);
 }
 
 moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size_t length, int flags, int32_t* ids,

@@ -60,13 +60,7 @@ GenerateOptions ToGenerateOptions(const moonlit_generate_options& from, const st
 }
 
 moonlit_generate_options Complete(const moonlit_generate_options* options) {
-  moonlit_generate_options complete;
-  moonlit_generate_options_init(&complete, sizeof complete);
-  if (options != nullptr) {
-    std::memcpy(&complete, options, std::min(options->size, sizeof complete));
-    complete.size = sizeof complete;
-  }
-  return complete;
+  return ReadSized(options, moonlit_generate_options_init);
 }
 
 static_assert(static_cast<int>(Finish::kEnd) == MOONLIT_FINISH_END &&
@@ -177,14 +171,13 @@ moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t c
 void moonlit_generate_options_init(moonlit_generate_options* options, size_t size) {
   const moonlit::SamplerOptions sampler;
   moonlit_generate_options defaults = {};
-  defaults.size = size;
   defaults.temperature = sampler.temperature;
   defaults.top_k = sampler.top_k;
   defaults.top_p = sampler.top_p;
   defaults.min_p = sampler.min_p;
   defaults.repeat_penalty = sampler.repeat_penalty;
   defaults.repeat_last_n = sampler.repeat_last_n;
-  std::memcpy(options, &defaults, std::min(size, sizeof defaults));
+  moonlit::api::WriteSized(defaults, size, options);
 }
 
 moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, size_t prompt_count,
@@ -202,7 +195,6 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
                                                sampler, moonlit::api::ToGenerateOptions(complete, &session->cancel)));
     if (result != nullptr) {
       moonlit_generate_result full = {};
-      full.size = result->size;
       full.finish = static_cast<moonlit_finish>(done.finish);
       full.prompt_tokens = done.prompt_tokens;
       full.generated_tokens = done.tokens.size();
@@ -210,7 +202,7 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
       full.decode_seconds = done.decode_seconds;
       full.reused_tokens = done.reused_tokens;
       full.context_shifts = done.shifts;
-      std::memcpy(result, &full, std::min(full.size, sizeof full));
+      moonlit::api::WriteSized(full, result->size, result);
     }
     return Status();
   });
@@ -229,18 +221,15 @@ moonlit_code moonlit_perplexity(moonlit_session* session, const int32_t* ids, si
 
 void moonlit_perplexity_options_init(moonlit_perplexity_options* options, size_t size) {
   moonlit_perplexity_options defaults = {};
-  defaults.size = size;
   defaults.window = moonlit::PerplexityOptions{}.window;
-  std::memcpy(options, &defaults, std::min(size, sizeof defaults));
+  moonlit::api::WriteSized(defaults, size, options);
 }
 
 moonlit_code moonlit_perplexity_with(moonlit_session* session, const int32_t* ids, size_t count,
                                      const moonlit_perplexity_options* given, moonlit_perplexity_result* result,
                                      moonlit_error* error) {
   return Guard(error, [&]() -> Status {
-    moonlit_perplexity_options from;
-    moonlit_perplexity_options_init(&from, sizeof from);
-    if (given != nullptr) std::memcpy(&from, given, std::min(given->size, sizeof from));
+    const auto from = moonlit::api::ReadSized(given, moonlit_perplexity_options_init);
     moonlit::PerplexityOptions options;
     session->cancel.store(false);
     options.window = from.window;
@@ -256,7 +245,6 @@ moonlit_code moonlit_perplexity_with(moonlit_session* session, const int32_t* id
         const moonlit::PerplexityResult done,
         moonlit::MeasurePerplexity(*session->model->engine, *session->session, {ids, count}, options));
     moonlit_perplexity_result full = {};
-    full.size = result->size;
     full.perplexity = done.perplexity;
     full.standard_error = done.standard_error;
     full.counted_tokens = done.counted_tokens;
@@ -271,7 +259,7 @@ moonlit_code moonlit_perplexity_with(moonlit_session* session, const int32_t* id
       full.base_perplexity = done.divergence->base_perplexity;
       full.probability_rms = done.divergence->probability_rms;
     }
-    std::memcpy(result, &full, std::min(full.size, sizeof full));
+    moonlit::api::WriteSized(full, result->size, result);
     return Status();
   });
 }

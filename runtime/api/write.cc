@@ -14,9 +14,7 @@ namespace moonlit::api {
 namespace {
 
 moonlit_write_options Complete(const moonlit_write_options* given) {
-  moonlit_write_options complete;
-  moonlit_write_options_init(&complete, sizeof complete);
-  if (given != nullptr) std::memcpy(&complete, given, std::min(given->size, sizeof complete));
+  const auto complete = moonlit::api::ReadSized(given, moonlit_write_options_init);
   return complete;
 }
 
@@ -38,13 +36,12 @@ QuantizeOptions ToQuantizeOptions(const moonlit_write_options& from) {
 void GiveReport(const QuantizeReport& report, moonlit_write_result* result) {
   if (result == nullptr) return;
   moonlit_write_result full = {};
-  full.size = result->size;
   full.parameters = report.parameters;
   full.source_bytes = report.source_bytes;
   full.bytes = report.bytes;
   full.tensors = report.tensors;
   full.fallbacks = report.fallbacks;
-  std::memcpy(result, &full, std::min(full.size, sizeof full));
+  moonlit::api::WriteSized(full, result->size, result);
 }
 
 }  // namespace
@@ -58,8 +55,7 @@ extern "C" {
 
 void moonlit_write_options_init(moonlit_write_options* options, size_t size) {
   moonlit_write_options defaults = {};
-  defaults.size = size;
-  std::memcpy(options, &defaults, std::min(size, sizeof defaults));
+  moonlit::api::WriteSized(defaults, size, options);
 }
 
 moonlit_code moonlit_check_output(const char* out, const char* const* inputs, size_t count, moonlit_error* error) {
