@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Vectors of texts. Part of moonlit.h, whose conventions hold here.
+ */
+#ifndef MOONLIT_EMBED_H_
+#define MOONLIT_EMBED_H_
+
+#include "model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum moonlit_pooling {
+  MOONLIT_POOLING_DEFAULT = 0, /* as the model's file says */
+  MOONLIT_POOLING_MEAN = 1,    /* of all tokens */
+  MOONLIT_POOLING_FIRST = 2,   /* the first token's (BERT's [CLS]) */
+  MOONLIT_POOLING_LAST = 3
+} moonlit_pooling;
+
+typedef struct moonlit_embed_options {
+  size_t size; /* set by moonlit_embed_options_init */
+  moonlit_pooling pooling;
+  int raw; /* non-zero: the pooled vector as it is; 0 (default): brought to length 1 */
+} moonlit_embed_options;
+
+MOONLIT_API void moonlit_embed_options_init(moonlit_embed_options* options, size_t size);
+
+/* One vector of a text by an embedding model (bert). The ids come from moonlit_tokenize with MOONLIT_ADD_SPECIAL, at most chunk_tokens.
+ * Writes at most `capacity` floats to `vector` (may be NULL when capacity is 0) and their full number, n_embd, to *width. It takes a
+ * session while it runs: MOONLIT_EXHAUSTED when max_sessions live. MOONLIT_UNSUPPORTED: the model makes text. `options` may be NULL. */
+MOONLIT_API moonlit_code moonlit_embed(const moonlit_model* model, const int32_t* ids, size_t count,
+                                       const moonlit_embed_options* options, float* vector, size_t capacity,
+                                       size_t* width, moonlit_error* error);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MOONLIT_EMBED_H_ */

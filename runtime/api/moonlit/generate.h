@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Generating text. Part of moonlit.h, whose conventions hold here.
+ */
+#ifndef MOONLIT_GENERATE_H_
+#define MOONLIT_GENERATE_H_
+
+#include "session.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct moonlit_generate_options {
+  size_t size;             /* set by moonlit_generate_options_init */
+  size_t max_tokens;       /* 0: until the end or until the context is full */
+  float temperature;       /* 0: the most likely token; default 0.8 */
+  int32_t top_k;           /* 0: off; default 40 */
+  float top_p;             /* 1: off; default 0.95 */
+  float min_p;             /* 0: off; default 0.05 */
+  float repeat_penalty;    /* 1: off (default) */
+  uint32_t repeat_last_n;  /* tokens of the session that the penalty looks back at; default 64 */
+  uint64_t seed;           /* the same seed gives the same tokens; default 0 */
+  const char* const* stop; /* [stop_count] NUL-terminated strings that end the text and are not given out */
+  size_t stop_count;
+  int ignore_end; /* non-zero: go on after an end token (benchmarks) */
+  /* Pieces of whole UTF-8 characters, as soon as they are sure; return non-zero to stop. May be NULL. */
+  int (*text)(void* user, const char* piece, size_t length);
+  /* Prompt tokens done, of total, after each prefill step. May be NULL. */
+  void (*prefill_progress)(void* user, size_t done, size_t total);
+  void* user;
+  /* Non-zero: when the context is full, the older half of what stands behind the first `keep` tokens is dropped, in whole pages, and the
+   * generation goes on; without max_tokens until the model ends. 0 (default): it ends with MOONLIT_FINISH_CONTEXT. MOONLIT_INVALID_ARGUMENT
+   * names the least n_ctx where the context is too short for it, MOONLIT_UNSUPPORTED a model that can't. */
+  int context_shift;
+  size_t keep; /* at least 1 is kept, rounded up to whole pages */
+} moonlit_generate_options;
+
+MOONLIT_API void moonlit_generate_options_init(moonlit_generate_options* options, size_t size);
+
+typedef enum moonlit_finish {
+  MOONLIT_FINISH_END = 0,      /* the model ended its text */
+  MOONLIT_FINISH_STOP = 1,     /* a stop string */
+  MOONLIT_FINISH_LENGTH = 2,   /* max_tokens */
+  MOONLIT_FINISH_CONTEXT = 3,  /* the context is full */
+  MOONLIT_FINISH_CANCELLED = 4 /* the callback or moonlit_session_cancel */
+} moonlit_finish;
+
+typedef struct moonlit_generate_result {
+  size_t size; /* set by the caller to sizeof before the call */
+  moonlit_finish finish;
+  size_t prompt_tokens;
+  size_t generated_tokens;
+  double prefill_seconds;
+  double decode_seconds;
+  size_t reused_tokens;  /* of prompt_tokens: taken from the cache instead of computed */
+  size_t context_shifts; /* how often the full context made room */
+} moonlit_generate_result;
+
+/* Appends the prompt to the session and generates. A prompt that does not fit is MOONLIT_EXHAUSTED with the needed and the allowed
+ * number; it is never cut. `result` may be NULL. */
+MOONLIT_API moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, size_t prompt_count,
+                                          const moonlit_generate_options* options, moonlit_generate_result* result,
+                                          moonlit_error* error);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MOONLIT_GENERATE_H_ */

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Models: loading, what they are, text to tokens and back. Part of moonlit.h, whose conventions hold here.
+ */
+#ifndef MOONLIT_MODEL_H_
+#define MOONLIT_MODEL_H_
+
+#include "base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct moonlit_model_options {
+  size_t size;           /* set by moonlit_model_options_init */
+  uint32_t threads;      /* 0: one a physical core, within the container's quota */
+  uint32_t n_ctx;        /* tokens a session may hold; 0: what the model was trained for, at most 4096 */
+  uint32_t max_sessions; /* sessions that may live at once; the cache for all is reserved at load. Default 1 */
+  uint32_t chunk_tokens; /* tokens of one prefill step; default 512 */
+  uint32_t page_tokens;  /* tokens of a cache page, a multiple of 64; default 64 */
+  const char*
+      key_type; /* cache: "f32", "f16", "bf16", "q8_0", "q4_0"; NULL: bf16 where the CPU multiplies it, else f16 */
+  const char* value_type;
+  const char* variant; /* kernel variant by name; NULL: the environment's MOONLIT_VARIANT, else the best for this CPU */
+  int exact;           /* non-zero: float activations on dequantized weights, a slow reference */
+  int vocab_only;      /* non-zero: read the tokenizer alone, no weights; such a model has no sessions */
+  /* Called while loading with bytes done and in total; return non-zero to cancel. May be NULL. */
+  int (*progress)(void* user, uint64_t done, uint64_t total);
+  void* progress_user;
+  /* Default 1: full pages of the cache stay known when their session ends, until they are needed, and a text that begins with the
+   * same tokens takes them instead of computing them again: the same bits. 0: every text is computed (benchmarks). */
+  int share_prefixes;
+  /* Who multiplies with F32 weights, "own" or "xnnpack"; NULL: the environment's MOONLIT_FLOAT_PROVIDER, else a table by kernel
+   * variant and shape. */
+  const char* float_provider;
+  /* An existing folder that keeps the packed weights, so that the next load of the same file reads them instead of packing anew;
+   * NULL: none. A file there that is damaged or of another version is replaced, with a warning. */
+  const char* packed_cache;
+  /* Weights in F32, F16 or BF16 are quantized while they are loaded, as moonlit_quantize would ("Q8_0", "Q4_K_M"); NULL: they stay
+   * as they are. Quantized weights are refused. */
+  const char* quantize;
+  /* How words are cut before byte-level BPE merges in them ("qwen2", "llama-bpe"), in place of what the model's files say; NULL: as
+   * they say. */
+  const char* pre_tokenizer;
+  /* Sparse attention, off by default (0), in layers that see the whole text; the same bits as without where it covers the text.
+   * A window: tokens see the latest attention_window tokens and the first attention_sinks (rounded up to 64, at most a page).
+   * Or pages, at least 2 and without a window: a generated token reads at most so many pages of the cache in a layer, for each KV head:
+   * the first, the latest, and those whose keys may fit it best. Prompts are read as without. */
+  uint32_t attention_window;
+  uint32_t attention_sinks;
+  uint32_t attention_pages;
+} moonlit_model_options;
+
+MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);
+
+/* `path`: a GGUF file (any part of a split one), a Hugging Face folder (config.json, *.safetensors, tokenizer.json), "poet" for the model that Moonlit carries, or a name: where no file of that name is, it
+ * means NAME.gguf in $MOONLIT_MODELS, by default $XDG_DATA_HOME/moonlit/models or ~/.local/share/moonlit/models. */
+MOONLIT_API moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options,
+                                            moonlit_model** model, moonlit_error* error);
+MOONLIT_API void moonlit_model_free(moonlit_model* model);
+
+typedef struct moonlit_model_info {
+  size_t size;              /* set by the caller to sizeof before the call */
+  const char* architecture; /* strings live as long as the model */
+  const char* name;
+  const char* file_type; /* format of most weights, "Q4_0" */
+  const char* variant;
+  const char* key_type; /* of the cache, after defaults */
+  const char* value_type;
+  const char* thread_reason; /* why this many threads, one sentence */
+  uint64_t parameters;
+  uint64_t file_bytes;
+  uint64_t packed_bytes;
+  uint32_t n_vocab;
+  uint32_t n_ctx;
+  uint32_t n_ctx_train;
+  uint32_t n_layers;
+  uint32_t n_embd;
+  uint32_t threads;
+} moonlit_model_info;
+
+MOONLIT_API void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info);
+
+enum {
+  MOONLIT_ADD_SPECIAL = 1,  /* begin/end tokens, as the file says */
+  MOONLIT_PARSE_SPECIAL = 2 /* names of control tokens in the text become those tokens */
+};
+
+/* Writes at most `capacity` ids to `ids` (may be NULL when capacity is 0) and the full number to *count. */
+MOONLIT_API moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size_t length, int flags,
+                                          int32_t* ids, size_t capacity, size_t* count, moonlit_error* error);
+/* Bytes of a whole sequence. Control tokens give nothing unless show_special. Writes at most `capacity` bytes, the full number to
+ * *length. An id outside the vocabulary is MOONLIT_INVALID_ARGUMENT. */
+MOONLIT_API moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, size_t count,
+                                            int show_special, char* text, size_t capacity, size_t* length,
+                                            moonlit_error* error);
+/* Non-zero when the token ends a generation (end of text, of turn). */
+MOONLIT_API int moonlit_token_is_end(const moonlit_model* model, int32_t id);
+/* Id of the token that begins a text, -1 when the model adds none. */
+MOONLIT_API int32_t moonlit_token_begin(const moonlit_model* model);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MOONLIT_MODEL_H_ */

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Sessions: the text so far, in the cache of a model; evaluating tokens. Part of moonlit.h, whose conventions hold here.
+ */
+#ifndef MOONLIT_SESSION_H_
+#define MOONLIT_SESSION_H_
+
+#include "model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+MOONLIT_API moonlit_code moonlit_session_new(moonlit_model* model, moonlit_session** session, moonlit_error* error);
+MOONLIT_API void moonlit_session_free(moonlit_session* session);
+/* Tokens that the session holds. */
+MOONLIT_API size_t moonlit_session_length(const moonlit_session* session);
+/* Forgets all but the first `length` tokens. Models with sliding windows may have to read the text again from some place, like an
+ * eval; not inside a callback. */
+MOONLIT_API moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, moonlit_error* error);
+/* Drops tokens [first, last), whole pages (multiples of page_tokens), and moves what follows down: room in a full context without
+ * reading the text again. What is left is then read as if it had always stood there, but has been computed with what is gone;
+ * layers with a longer window than what follows `last` may not see the end of what stands before `first`. */
+MOONLIT_API moonlit_code moonlit_session_drop(moonlit_session* session, size_t first, size_t last,
+                                              moonlit_error* error);
+/* A second session with the same past, which goes its own way; it counts towards max_sessions. */
+MOONLIT_API moonlit_code moonlit_session_fork(moonlit_session* session, moonlit_session** fork, moonlit_error* error);
+/* Writes at most `capacity` ids of the session's tokens to `ids` (may be NULL when capacity is 0). Returns their full number. */
+MOONLIT_API size_t moonlit_session_tokens(const moonlit_session* session, int32_t* ids, size_t capacity);
+
+/* Writes the session (tokens and cache) to a file, which appears complete or not at all and must not be one of the model's. */
+MOONLIT_API moonlit_code moonlit_session_save(moonlit_session* session, const char* path, moonlit_error* error);
+enum {
+  MOONLIT_ANY_VARIANT = 1 /* take a file of another kernel variant: what follows is as good, but not the same bits */
+};
+/* Makes the session what was saved. The model, its cache types and page_tokens must be the same, and the kernel variant unless
+ * MOONLIT_ANY_VARIANT is set: MOONLIT_UNSUPPORTED tells what differs. A damaged file is MOONLIT_CORRUPT. On failure the session
+ * keeps what it holds. */
+MOONLIT_API moonlit_code moonlit_session_load(moonlit_session* session, const char* path, int flags,
+                                              moonlit_error* error);
+
+/* Stops a running eval or generate before its next tile of work; it returns MOONLIT_CANCELLED (generate: finishes with
+ * MOONLIT_FINISH_CANCELLED). Without one running it does nothing. Any thread. */
+MOONLIT_API void moonlit_session_cancel(moonlit_session* session);
+
+typedef enum moonlit_outputs {
+  MOONLIT_OUTPUT_NONE = 0,
+  MOONLIT_OUTPUT_LAST = 1,
+  MOONLIT_OUTPUT_ALL = 2,
+  /* As LAST, of tokens that were generated, at most chunk_tokens of them: with attention_pages they read chosen pages alone. */
+  MOONLIT_OUTPUT_GENERATED = 3
+} moonlit_outputs;
+
+/* Logits of one position: `position` counts from the first token of this call; logits: [n_vocab], valid during the call. */
+typedef void (*moonlit_logits_fn)(void* user, size_t position, const float* logits, size_t n_vocab);
+
+/* Appends tokens to the session and hands out the logits asked for, in order. On failure the session keeps its length. */
+MOONLIT_API moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t count,
+                                      moonlit_outputs outputs, moonlit_logits_fn consume, void* user,
+                                      moonlit_error* error);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* MOONLIT_SESSION_H_ */
