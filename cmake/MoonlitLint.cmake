@@ -21,6 +21,9 @@ endfunction()
 moonlit_lint(arrows lint --root "${PROJECT_SOURCE_DIR}")
 moonlit_lint(budget lint --root "${PROJECT_SOURCE_DIR}")
 moonlit_lint(format lint --root "${PROJECT_SOURCE_DIR}")
+# docs/api.md is what the headers and the examples say, and every public function has an example.
+add_test(NAME lint/api_page COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tools/docs/api_page.py" --root "${PROJECT_SOURCE_DIR}" --check)
+set_tests_properties(lint/api_page PROPERTIES LABELS lint)
 moonlit_lint(flags objects "${PROJECT_BINARY_DIR}/compile_commands.json" --root "${PROJECT_SOURCE_DIR}")
 
 # Sanitizers put weak symbols of their own into each object.
