@@ -298,5 +298,6 @@ function(moonlit_source name out)
     file(WRITE "${stamp}" "${origin}")
     message(STATUS "${name} ${version}: ${origin}")
   endif()
+  set_property(GLOBAL PROPERTY MOONLIT_SOURCE_${name} "${target}")  # its licence is installed
   set(${out} "${target}" PARENT_SCOPE)
 endfunction()

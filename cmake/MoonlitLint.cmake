@@ -38,9 +38,26 @@ if(variant_objects AND NOT MOONLIT_SANITIZE)
   moonlit_lint(symbols objects --nm "${CMAKE_NM}" --list "${PROJECT_BINARY_DIR}/generated/variant_objects.txt")
 endif()
 
+# What the libraries give out; without them, what the headers declare.
+set(libraries)
+set(label lint)
+if(TARGET moonlit_shared)
+  list(APPEND libraries --shared $<TARGET_FILE:moonlit_shared>)
+  set(label objects)
+endif()
+if(MOONLIT_STATIC)
+  list(APPEND libraries --static "${MOONLIT_STATIC_FILE}")
+  set(label objects)
+endif()
+moonlit_lint(exports ${label} --root "${PROJECT_SOURCE_DIR}" --nm "${CMAKE_NM}" ${libraries})
+
 # Only the 64-bit Arm build promises this (CMakeLists.txt); tools/cli names the program.
 if(TARGET moonlit_cli AND MOONLIT_ARCHITECTURE STREQUAL "ARM64")
   moonlit_lint(elf objects $<TARGET_FILE:moonlit_cli>)
+  if(TARGET moonlit_shared)
+    add_test(NAME lint/elf_shared COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tools/lint/check_elf.py" $<TARGET_FILE:moonlit_shared>)
+    set_tests_properties(lint/elf_shared PROPERTIES LABELS objects)
+  endif()
 endif()
 
 file(GLOB selftests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/lint/*_test.py")

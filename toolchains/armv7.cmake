@@ -7,7 +7,9 @@ set(triple arm-linux-gnueabihf)
 set(CMAKE_C_COMPILER ${triple}-gcc)
 set(CMAKE_CXX_COMPILER ${triple}-g++)
 
-set(CMAKE_FIND_ROOT_PATH /usr/${triple})
+# -DCMAKE_FIND_ROOT_PATH=PREFIX adds the place of a package that was built for this machine.
+list(APPEND CMAKE_FIND_ROOT_PATH /usr/${triple})
+list(REMOVE_DUPLICATES CMAKE_FIND_ROOT_PATH)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/poet/poet.h"
 
+#include <dlfcn.h>
+
 #include <climits>
 #include <cstdlib>
 #include <vector>
@@ -17,6 +19,12 @@ namespace {
 
 constexpr const char* kFileName = "/poet-Q4_0.gguf";
 
+// Empty where the path has none.
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string() : path.substr(0, slash);
+}
+
 // Empty when the system does not say.
 std::string ProgramFolder() {
   char path[PATH_MAX + 1] = {};
@@ -26,9 +34,15 @@ std::string ProgramFolder() {
 #else
   if (readlink("/proc/self/exe", path, PATH_MAX) <= 0) return std::string();
 #endif
-  const std::string program(path);
-  const size_t slash = program.rfind('/');
-  return slash == std::string::npos ? std::string() : program.substr(0, slash);
+  return FolderOf(path);
+}
+
+// Of the file that holds this code, a shared library or the program; links are followed. Empty when the system does not say.
+std::string LibraryFolder() {
+  Dl_info info = {};
+  if (dladdr(reinterpret_cast<const void*>(&FindPoet), &info) == 0 || info.dli_fname == nullptr) return std::string();
+  char path[PATH_MAX];
+  return realpath(info.dli_fname, path) == nullptr ? std::string() : FolderOf(path);
 }
 
 }  // namespace
@@ -39,6 +53,11 @@ Result<std::string> FindPoet() {
   if (data_folder != nullptr && data_folder[0] != '\0') places.push_back(data_folder);
   const std::string program_folder = ProgramFolder();
   if (!program_folder.empty()) places.push_back(program_folder + "/../share/moonlit");
+  const std::string library_folder = LibraryFolder();
+  if (!library_folder.empty() && library_folder != program_folder) {
+    places.push_back(library_folder + "/../share/moonlit");
+    places.push_back(library_folder + "/../../share/moonlit");
+  }
   places.push_back(MOONLIT_POET_SOURCE_DIR);
   std::string tried;
   for (const std::string& place : places) {

@@ -17,9 +17,10 @@ struct EmbeddedFile {
 // The model file inside this program; {nullptr, 0} unless built with MOONLIT_EMBED_POET. Thread safe.
 EmbeddedFile EmbeddedPoet();
 
-// The path of poet-Q4_0.gguf, the first that can be read of: $MOONLIT_DATA_DIR, ../share/moonlit beside the folder of the running
-// program (where `cmake --install` puts it), models/poet of the source tree that this program was built from. kNotFound names
-// them all. Reads the environment: don't change it in another thread meanwhile.
+// The path of poet-Q4_0.gguf, the first that can be read of: $MOONLIT_DATA_DIR; share/moonlit beside the folder of the running
+// program, or beside that of the shared library that holds this code or one above (where `cmake --install` puts it: lib/ or
+// lib/TRIPLE/); models/poet of the source tree that this was built from. kNotFound names them all. Reads the environment: don't
+// change it in another thread meanwhile.
 Result<std::string> FindPoet();
 
 }  // namespace moonlit

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# Says how large the stripped shared library is. A library that lost its kernels or took in something it should not have is far off.
+include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
+if(NOT "shared" IN_LIST KINDS)
+  skip("no shared library was built")
+endif()
+file(GLOB_RECURSE library "${PREFIX}/*/libmoonlit.so")
+file(MAKE_DIRECTORY "${BUILD}")
+run("strip" "${STRIP}" -o "${BUILD}/stripped.so" "${library}")
+file(SIZE "${BUILD}/stripped.so" bytes)
+math(EXPR tenths "(${bytes} * 10 + 524288) / 1048576")
+string(REGEX REPLACE "(.)$" ".\\1" megabytes "${tenths}")
+message("libmoonlit.so, stripped: ${bytes} bytes, ${megabytes} MiB")
+if(bytes LESS 1000000 OR bytes GREATER 9000000)
+  message(FATAL_ERROR "between 1 and 9 MB were expected: docs/embedding.md says what is in it")
+endif()
