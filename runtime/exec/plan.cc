@@ -124,6 +124,8 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   std::unique_ptr<PlanImpl> plan(new PlanImpl(options));
   plan->graph_ = graph;
   plan->fused_ = Fuse(plan->graph_);
+  // Whoever looks on wants to see all rows, of the last layer too.
+  for (FusedStage& stage : plan->fused_.stages) stage.tail &= options.attention_tap == nullptr;
   const PackingOptions packing{options.variant, options.exact ? FloatProviderChoice::kOwn : options.float_provider,
                                options.packed_cache};
   MOONLIT_ASSIGN_OR_RETURN(plan->weights_, WeightStore::Plan(plan->graph_, source, packing));
@@ -271,6 +273,7 @@ void PlanImpl::AddAttention(const FusedStage& stage) {
   }
   Add(MakeAttentionStage(bindings_, stage));
   Add(MakeAttentionMergeStage(bindings_, stage));
+  if (options_.attention_tap != nullptr) Add(MakeAttentionTapStage(bindings_, stage));
 }
 
 AttentionGeometry* PlanImpl::GeometryFor(const FusedStage& stage, const PageLayout& layout) {

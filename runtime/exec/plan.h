@@ -29,6 +29,7 @@
 
 namespace moonlit {
 
+class AttentionTap;   // runtime/exec/attention_tap.h
 class Graph;          // runtime/graph/graph.h
 struct ProductTable;  // kernels/matmul/matmul.h
 
@@ -60,6 +61,8 @@ struct PlanOptions {
   std::string packed_cache = {};  // folder that keeps packed weights for the next load (packed_cache.h); "": none
   // Who rounds activations; null: the variant's own table. Tests pass one that looks on. Not owned; outlives the plan.
   const ProductTable* products = nullptr;
+  // Who looks at queries and outputs of attention; null: nobody. Not owned; outlives the plan.
+  AttentionTap* attention_tap = nullptr;
   // Called from the loading thread with bytes packed so far and in total; return false to cancel (kCancelled). May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
 };

@@ -301,7 +301,9 @@ class Fuser {
 
   void EmitPairs(const Node& n) {
     if (n.op == Op::kSoftmax) {
-      Emit(StageKind::kSoftmax, n).pairs.heads = std::get<SoftmaxAttributes>(n.attributes).parts;
+      FusedStage& stage = Emit(StageKind::kSoftmax, n);
+      stage.pairs.heads = std::get<SoftmaxAttributes>(n.attributes).parts;
+      if (!n.weights.empty()) stage.parts.push_back({n.weights[0]});
       return;
     }
     FusedStage& stage = Emit(n.op == Op::kPairScores ? StageKind::kPairScores : StageKind::kWeightedSum, n);

@@ -52,7 +52,7 @@ enum class StageKind : uint8_t {
   kDecay,            // input -> output. parts[0] is rate and bias
   kSigmoid,          // input -> output
   kPairScores,  // queries (input), keys (input_b) -> their products, a column a key (parts[0]: what additive ones weigh by)
-  kSoftmax,      // input -> output, in pairs.heads equal parts
+  kSoftmax,      // input -> output, in pairs.heads equal parts (parts[0]: their sinks)
   kWeightedSum,  // weights (input), values (input_b) -> output
   kHidden,       // wanted rows of input, as they are
   kHead,         // wanted rows of input: norm, product with parts[0] -> logits

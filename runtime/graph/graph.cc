@@ -192,7 +192,9 @@ ValueId Graph::PairScores(ValueId q, ValueId k, const PairSpec& spec, WeightId w
   return Append(Op::kPairScores, {q, k}, WithOptional({}, {w}), spec);
 }
 
-ValueId Graph::Softmax(ValueId x, size_t parts) { return Append(Op::kSoftmax, {x}, {}, SoftmaxAttributes{parts}); }
+ValueId Graph::Softmax(ValueId x, size_t parts, WeightId sinks) {
+  return Append(Op::kSoftmax, {x}, WithOptional({}, {sinks}), SoftmaxAttributes{parts});
+}
 
 ValueId Graph::WeightedSum(ValueId weights, ValueId v, const PairSpec& spec) {
   return Append(Op::kWeightedSum, {weights, v}, {}, spec);

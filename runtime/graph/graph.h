@@ -166,6 +166,7 @@ struct PairSpec {
   size_t keys = 0;  // columns of a head's scores
   size_t heads = 1;
   size_t kv_heads = 1;  // divides heads; query head h reads KV head h / (heads / kv_heads)
+  float softcap = 0;    // PairScores: score = softcap * tanh(score / softcap); 0: off
 };
 
 inline constexpr size_t kMostPairs = size_t{1} << 22;  // heads * keys
@@ -293,8 +294,9 @@ class Graph {
   // token j of the sequence, and -inf where there is no such token. With w [dim] it is w . tanh(q + k_j) (Bahdanau, Cho & Bengio
   // 2014, arXiv:1409.0473). A mask is AddPositions with a table of zeros and -inf; a scale is Scale.
   ValueId PairScores(ValueId q, ValueId k, const PairSpec& spec, WeightId w = kNoWeight);
-  // Of each of `parts` equal parts of a row; a part of nothing but -inf gives zeros.
-  ValueId Softmax(ValueId x, size_t parts = 1);
+  // Of each of `parts` equal parts of a row; a part of nothing but -inf gives zeros. sinks [parts]: one more score of each part, which
+  // takes its share and has no column (gpt-oss).
+  ValueId Softmax(ValueId x, size_t parts = 1, WeightId sinks = kNoWeight);
   // weights [tokens, heads * keys], v [tokens, kv_heads * dim] -> [tokens, heads * dim]: each row's sum of w_j v_j over the tokens
   // of the sequence.
   ValueId WeightedSum(ValueId weights, ValueId v, const PairSpec& spec);

@@ -309,6 +309,7 @@ Result<size_t> SigmoidShape(const Graph& graph, const Node& node) { return Width
 Result<size_t> PairScoresShape(const Graph& graph, const Node& node) {
   const PairSpec& spec = std::get<PairSpec>(node.attributes);
   MOONLIT_RETURN_IF_ERROR(CheckPairs(spec));
+  if (!(spec.softcap >= 0)) return Errorf(Code::kCorrupt, "a soft cap of %g: expected at least 0", spec.softcap);
   const size_t dim = Width(graph, node, 0) / spec.heads;
   if (dim == 0) return Errorf(Code::kCorrupt, "%zu heads of no elements: expected at least 1", spec.heads);
   MOONLIT_RETURN_IF_ERROR(CheckWidth("queries", Width(graph, node, 0), spec.heads, dim));
@@ -319,8 +320,10 @@ Result<size_t> PairScoresShape(const Graph& graph, const Node& node) {
 
 Result<size_t> SoftmaxShape(const Graph& graph, const Node& node) {
   const size_t parts = std::get<SoftmaxAttributes>(node.attributes).parts, width = Width(graph, node, 0);
-  if (parts != 0 && width % parts == 0) return width;
-  return Errorf(Code::kCorrupt, "%zu values in %zu equal parts: expected a divisor", width, parts);
+  if (parts == 0 || width % parts != 0)
+    return Errorf(Code::kCorrupt, "%zu values in %zu equal parts: expected a divisor", width, parts);
+  if (!node.weights.empty()) MOONLIT_RETURN_IF_ERROR(CheckVector(Weight(graph, node, 0), parts));
+  return width;
 }
 
 Result<size_t> WeightedSumShape(const Graph& graph, const Node& node) {

@@ -87,6 +87,7 @@ Result<std::unique_ptr<Plan>> AttentionModel::MakePlan(ThreadPool* pool, const R
   options.sparse = run.sparse;
   options.sparse.most_pages = 64;
   options.sparse.most_tokens = run.chunk;
+  options.attention_tap = run.tap;
   return Plan::Create(Build(), source_, options);
 }
 

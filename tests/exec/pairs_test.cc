@@ -25,10 +25,12 @@ struct PairsModel {
   size_t heads = 4, kv_heads = 2;
   bool additive = false, masked = false;
   float scale = 1;
+  float softcap = 0;
+  std::vector<float> sinks = {};  // [heads], or none
   std::vector<float> q = RandomFloats(kIds * heads * kDim, 1, 2), k = RandomFloats(kIds * kv_heads * kDim, 2, 2);
   std::vector<float> v = RandomFloats(kIds * kv_heads * kDim, 3), w = RandomFloats(kDim, 4, 2);
 
-  PairSpec Spec() const { return {.keys = kKeys, .heads = heads, .kv_heads = kv_heads}; }
+  PairSpec Spec() const { return {.keys = kKeys, .heads = heads, .kv_heads = kv_heads, .softcap = softcap}; }
 
   Result<std::unique_ptr<Plan>> MakePlan(ThreadPool* pool) const {
     const size_t width = heads * kDim;
@@ -43,13 +45,17 @@ struct PairsModel {
     EXPECT_TRUE(weights.Add("v", {kIds, kv_heads * kDim}, v).ok() && weights.Add("w", {kDim}, w).ok());
     EXPECT_TRUE(weights.Add("mask", {kKeys, heads * kKeys}, mask).ok());
     EXPECT_TRUE(weights.Add("head", {kIds, width}, head).ok());
+    if (!sinks.empty()) {
+      EXPECT_TRUE(weights.Add("sinks", {heads}, sinks).ok());
+    }
     Graph g;
     const auto row = [&](const char* name, size_t columns) { return g.Embed(g.Weight(name, {kIds, columns})); };
     const ValueId key = row("k", kv_heads * kDim);
     ValueId scores = g.PairScores(row("q", width), key, Spec(), additive ? g.Weight("w", {kDim}) : kNoWeight);
     scores = g.Scale(scores, scale);
     if (masked) scores = g.AddPositions(scores, g.Table("mask", {kKeys, heads * kKeys}));
-    g.Logits(g.WeightedSum(g.Softmax(scores, heads), row("v", kv_heads * kDim), Spec()),
+    const WeightId sink = sinks.empty() ? kNoWeight : g.Weight("sinks", {heads});
+    g.Logits(g.WeightedSum(g.Softmax(scores, heads, sink), row("v", kv_heads * kDim), Spec()),
              g.Weight("head", {kIds, width}));
     PlanOptions options{};
     options.variant = TestVariant();
@@ -66,6 +72,8 @@ struct PairsModel {
       const double x = static_cast<double>(left[c]), y = static_cast<double>(right[c]);
       sum += additive ? static_cast<double>(w[c]) * std::tanh(x + y) : x * y;
     }
+    const auto cap = static_cast<double>(softcap);
+    if (cap != 0) sum = cap * std::tanh(sum / cap);
     return sum * static_cast<double>(scale);
   }
 
@@ -73,7 +81,7 @@ struct PairsModel {
   std::vector<double> Expected(std::span<const int32_t> tokens, size_t at) const {
     std::vector<double> out(heads * kDim);
     for (size_t h = 0; h < heads; ++h) {
-      double sum = 0;
+      double sum = sinks.empty() ? 0 : std::exp(static_cast<double>(sinks[h]));
       const size_t seen = masked ? at + 1 : tokens.size();
       for (size_t j = 0; j < seen; ++j) {
         const size_t key = static_cast<size_t>(tokens[j]);
@@ -124,6 +132,13 @@ TEST(PairsTest, AMaskIsATableOfPositions) { ExpectFormula({.masked = true}); }
 TEST(PairsTest, AdditiveScores) { ExpectFormula({.additive = true}); }
 TEST(PairsTest, EveryHeadWithKeysOfItsOwn) { ExpectFormula({.heads = 3, .kv_heads = 3, .masked = true}); }
 TEST(PairsTest, OneHeadOfKeysForAll) { ExpectFormula({.heads = 5, .kv_heads = 1, .additive = true, .masked = true}); }
+
+TEST(PairsTest, ScoresAreCapped) { ExpectFormula({.masked = true, .scale = 0.5f, .softcap = 3}); }
+// A sink that takes little, one that takes half, one that takes nearly all, and one whose exp overflows a float.
+TEST(PairsTest, SinksTakeTheirShare) {
+  ExpectFormula({.masked = true, .scale = 0.5f, .sinks = {-3, 2, 9, 90}});
+  ExpectFormula({.heads = 2, .kv_heads = 2, .sinks = {-200, 0.5f}});
+}
 
 TEST(PairsTest, BitsDoNotDependOnThreadsNorOnOtherSpans) {
   const PairsModel model;

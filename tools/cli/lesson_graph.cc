@@ -19,6 +19,7 @@ namespace {
 class Rows : public LogitsConsumer {
  public:
   Rows(Matrix& out, size_t span) : out_(out), span_(span) {}
+  bool takes_hidden() const override { return true; }
   void Consume(size_t span, size_t first, size_t rows, const float* logits, size_t stride) override {
     for (size_t r = 0; r < rows; ++r)
       std::copy_n(logits + r * stride, out_.columns, &out_.at(span * span_ + first + r, 0));
@@ -93,14 +94,8 @@ WeightId LessonGraph::Vector(const std::string& name, const std::vector<float>& 
 Status LessonGraph::Finish(ValueId result, size_t tokens) {
   width_ = ops.values()[result].width;
   tokens_ = tokens;
-  if (width_ > ids_ || tokens_ > ids_) {
-    return Errorf(Code::kInternal, "a lesson's graph for %zu rows is run with %zu, and %zu columns", ids_, tokens_,
-                  width_);
-  }
-  // The identity, so that the logits are the value itself; and as many rows as there are tokens, which a plan's ids count to.
-  Matrix head = Filled(ids_, width_, 0);
-  for (size_t i = 0; i < width_; ++i) head.at(i, i) = 1;
-  ops.Logits(result, Weight("identity", head));
+  if (tokens_ > ids_) return Errorf(Code::kInternal, "a graph for %zu rows is run with %zu", ids_, tokens_);
+  ops.Hidden(result, Pooling::kUnknown);  // the value itself
   MOONLIT_RETURN_IF_ERROR(status_);
   PlanOptions options{};
   options.variant = machine_.variant;

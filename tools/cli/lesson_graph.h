@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small graphs over matrices that the lesson makes itself, run by the plan, kernels and threads that models run by; and the fused
-// kernel over the same matrices.
+// Small graphs over matrices that a command makes itself (the lesson) or takes from a model (moonlit attention), run by the plan,
+// kernels and threads that models run by; and the fused kernel over the same matrices.
 //
 //   LessonGraph g(machine, 16);
 //   const ValueId x = g.Input("x", x_rows);
@@ -56,7 +56,7 @@ struct LessonMachine {
 
 class LessonGraph {
  public:
-  // ids: at least the tokens that are run, and the columns of the result.
+  // ids: at least the tokens that are run.
   LessonGraph(LessonMachine& machine, size_t ids) : machine_(machine), ids_(ids) {}
 
   ValueId Input(const std::string& name, const Matrix& rows);      // row i is token i's

@@ -4,6 +4,7 @@
 #include "kernels/pairs/pairs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/softmax/softmax.h"
@@ -26,7 +27,7 @@ class PairsStage : public ExecStage {
         in_(b.values[stage.input]),
         others_(stage.input_b == kNoValue ? FloatRows{} : b.values[stage.input_b]),
         out_(b.values[stage.output]),
-        additive_(stage.parts.empty() ? nullptr : b.weights->vector(stage.parts[0].weight)) {}
+        weight_(stage.parts.empty() ? nullptr : b.weights->vector(stage.parts[0].weight)) {}
 
   size_t Begin() override {
     rows_ = b_.step->range(tail_);
@@ -36,7 +37,8 @@ class PairsStage : public ExecStage {
   void Run(size_t task, size_t thread) override {
     const size_t row = rows_.first + task;
     if (kind_ == StageKind::kSoftmax) {
-      for (size_t at = 0; at < width_; at += dim_) softmax_.softmax_row(in_.row(row) + at, dim_, 1, out_.row(row) + at);
+      for (size_t part = 0; part < spec_.heads; ++part)
+        Soften(in_.row(row) + part * dim_, part, out_.row(row) + part * dim_);
       return;
     }
     const RowRange keys = SpanOf(row);
@@ -60,16 +62,28 @@ class PairsStage : public ExecStage {
     return {b_.step->span_row(span), end};
   }
 
+  // A sink takes exp(sink - m) of what is exp(score - m) for the others, m the largest score: all weights shrink by its share. The
+  // largest weight is exp(0) over the sum without it.
+  void Soften(const float* x, size_t part, float* out) const {
+    softmax_.softmax_row(x, dim_, 1, out);
+    const size_t largest = static_cast<size_t>(std::max_element(x, x + dim_) - x);
+    if (weight_ == nullptr || out[largest] == 0) return;
+    const double sink = std::exp(static_cast<double>(weight_[part]) - static_cast<double>(x[largest]));
+    const auto kept = static_cast<float>(1 / (1 + sink * static_cast<double>(out[largest])));
+    b_.activations->scale(out, kept, out, dim_);
+  }
+
   void Score(const float* q, const float* keys, size_t count, float* scratch, float* out) const {
-    if (additive_ == nullptr) {
+    if (weight_ == nullptr) {
       b_.pairs->dots(q, keys, others_.stride, count, dim_, out);
     } else {
       for (size_t j = 0; j < count; ++j) {
         b_.activations->add(q, keys + j * others_.stride, scratch, dim_);
         b_.activations->softcap(scratch, 1, scratch, dim_);  // tanh
-        b_.pairs->dots(additive_, scratch, dim_, 1, dim_, out + j);
+        b_.pairs->dots(weight_, scratch, dim_, 1, dim_, out + j);
       }
     }
+    if (spec_.softcap != 0) b_.activations->softcap(out, spec_.softcap, out, count);
     std::fill(out + count, out + spec_.keys, -std::numeric_limits<float>::infinity());
   }
 
@@ -80,7 +94,7 @@ class PairsStage : public ExecStage {
   const SoftmaxTable& softmax_;
   size_t width_, dim_;
   FloatRows in_, others_, out_;
-  const float* additive_;
+  const float* weight_;  // of additive scores, [dim]; of softmax, the sinks [parts]; or null
   RowRange rows_{};
 };
 
