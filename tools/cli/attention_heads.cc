@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/attention_heads.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace moonlit::cli {
+namespace {
+
+// Rows of the heads side by side: [tokens, heads * dim].
+Matrix Queries(const CapturedLayer& layer, size_t first, size_t count, size_t tokens) {
+  const size_t kept = layer.heads.size(), dim = layer.facts.spec->key_dim;
+  Matrix q = Filled(tokens, count * dim, 0);
+  for (size_t t = 0; t < tokens; ++t)
+    std::copy_n(layer.queries.data() + (t * kept + first) * dim, count * dim, &q.at(t, 0));
+  return q;
+}
+
+// Every head gets a copy of what it shares with others: the same bits (section 7 of the lesson).
+Matrix Shared(const CapturedModel& model, const CapturedLayer& layer, size_t index, size_t first, size_t count,
+              size_t tokens, bool keys) {
+  const AttentionSpec& spec = *layer.facts.spec;
+  const size_t dim = keys ? spec.key_dim : spec.value_dim;
+  Matrix all = Filled(tokens, count * dim, 0);
+  std::vector<float> rows;
+  size_t held = SIZE_MAX;
+  for (size_t h = 0; h < count; ++h) {
+    const size_t kv_head = layer.heads[first + h] / (spec.heads / spec.kv_heads);
+    if (kv_head != held) rows = keys ? model.Keys(index, kv_head) : model.Values(index, kv_head);
+    held = kv_head;
+    for (size_t t = 0; t < tokens; ++t) std::copy_n(rows.data() + t * dim, dim, &all.at(t, h * dim));
+  }
+  return all;
+}
+
+// What is added to scores: -inf where a token does not see another one, and ALiBi's slope times the distance.
+Matrix Mask(const CapturedLayer& layer, size_t first, size_t count, size_t tokens) {
+  const AttentionSpec& spec = *layer.facts.spec;
+  Matrix mask = Filled(tokens, count * tokens, 0);
+  for (size_t h = 0; h < count; ++h) {
+    const float slope =
+        spec.alibi_max_bias == 0 ? 0 : AlibiSlope(spec.alibi_max_bias, spec.heads, layer.heads[first + h]);
+    for (size_t i = 0; i < tokens; ++i) {
+      for (size_t j = 0; j < tokens; ++j) {
+        const float distance = static_cast<float>(j) - static_cast<float>(i);
+        mask.at(i, h * tokens + j) = layer.Sees(i, j) ? slope * distance : -INFINITY;
+      }
+    }
+  }
+  return mask;
+}
+
+Result<Matrix> Weights(LessonMachine& machine, const CapturedModel& model, const CapturedLayer& layer, size_t index,
+                       size_t first, size_t count, size_t tokens) {
+  const AttentionSpec& spec = *layer.facts.spec;
+  LessonGraph g(machine, tokens);
+  const ValueId q = g.ops.Scale(g.Input("q", Queries(layer, first, count, tokens)), spec.scale);
+  const ValueId k = g.Input("k", Shared(model, layer, index, first, count, tokens, true));
+  ValueId scores = g.ops.PairScores(q, k, {.keys = tokens, .heads = count, .kv_heads = count, .softcap = spec.softcap});
+  scores = g.ops.AddPositions(scores, g.Table("mask", Mask(layer, first, count, tokens)));
+  WeightId sinks = kNoWeight;
+  if (layer.facts.sinks != nullptr) {
+    std::vector<float> asked;
+    for (size_t h = 0; h < count; ++h) asked.push_back(layer.facts.sinks[layer.heads[first + h]]);
+    sinks = g.Vector("sinks", asked);
+  }
+  return g.Run(g.ops.Softmax(scores, count, sinks), tokens);
+}
+
+// The largest over the tokens.
+double Difference(const CapturedLayer& layer, const Matrix& sums, size_t first, size_t head) {
+  const size_t kept = layer.heads.size(), dim = layer.facts.spec->value_dim;
+  double largest = 0;
+  for (size_t t = 0; t < sums.rows; ++t) {
+    double apart = 0, norm = 0;
+    for (size_t c = 0; c < dim; ++c) {
+      const auto fused = static_cast<double>(layer.outputs[(t * kept + first + head) * dim + c]);
+      const double difference = static_cast<double>(sums.at(t, head * dim + c)) - fused;
+      apart += difference * difference;
+      norm += fused * fused;
+    }
+    const double error = norm > 0 ? std::sqrt(apart / norm) : std::sqrt(apart);
+    if (!(error <= largest)) largest = std::isnan(error) ? INFINITY : error;
+  }
+  return largest;
+}
+
+}  // namespace
+
+Result<HeadTables> ComputeHeads(LessonMachine& machine, const CapturedModel& model, const CapturedLayer& layer,
+                                size_t index, size_t first, size_t count) {
+  const size_t tokens = layer.first.size();
+  HeadTables tables;
+  MOONLIT_ASSIGN_OR_RETURN(tables.weights, Weights(machine, model, layer, index, first, count, tokens));
+  LessonGraph g(machine, tokens);
+  const ValueId v = g.Input("v", Shared(model, layer, index, first, count, tokens, false));
+  const ValueId weights = g.Input("weights", tables.weights);
+  MOONLIT_ASSIGN_OR_RETURN(
+      const Matrix sums,
+      g.Run(g.ops.WeightedSum(weights, v, {.keys = tokens, .heads = count, .kv_heads = count}), tokens));
+  for (size_t h = 0; h < count; ++h) tables.differences.push_back(Difference(layer, sums, first, h));
+  return tables;
+}
+
+double AllowedDifference(CacheType keys, CacheType values) {
+  const auto of = [](CacheType type) {
+    if (type == CacheType::kF32 || type == CacheType::kF16) return 4e-5;
+    return type == CacheType::kBF16 ? 3e-2 : 1e-1;
+  };
+  return std::max(of(keys), of(values));
+}
+
+}  // namespace moonlit::cli
