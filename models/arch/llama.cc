@@ -11,14 +11,18 @@ namespace {
 
 Result<ModelConfig> ReadConfig(const Metadata& metadata, const WeightSource& source) {
   MOONLIT_ASSIGN_OR_RETURN(ModelConfig config,
-                           ReadCommonConfig(metadata, source, "llama", {.experts = ExpertsKey::kOptional}));
+                           ReadCommonConfig(metadata, source, "llama",
+                                            {.experts = ExpertsKey::kOptional, .keys = {"attention.sliding_window"}}));
   config.rope.pairs = RopePairs::kNeighbours;
+  // Mistral 7B's first version: every layer sees the window.
+  if (config.window != 0) config.local.assign(config.layers, true);
   return config;
 }
 
 void BuildGraph(const ModelConfig& given, WeightBinder& bind, Graph& graph) {
   ModelConfig config = given;
   config.rope.divisors = bind.OptionalVector("rope_freqs.weight", config.rope.dims / 2);
+  config.local_rope = config.rope;
   DecoderBuilder(bind, graph, config, {.scores = RouterScores::kSoftmaxOfChosen}).Build();
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/common/hugging_face.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <span>
@@ -11,6 +12,8 @@
 namespace moonlit {
 namespace {
 
+constexpr uint32_t kMostLayers = 1024;  // what a config asks for beyond is refused where layers are counted
+
 enum FamilyFlags : unsigned {
   kPlainFamily = 0,
   kRotaryRows = 1,         // GGUF's rows of q and k are those of neighbouring pairs
@@ -20,6 +23,7 @@ enum FamilyFlags : unsigned {
   kLayerNorms = 16,        // instead of RMS norms
   kPartialRotary = 32,     // the keys say how much of a head turns
   kOwnActivation = 64,     // the keys check which it is
+  kWindows = 128,          // the keys say which layers see a window
 };
 
 // % stands for the number of a layer, * for that of an expert.
@@ -124,6 +128,26 @@ void LlamaKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap
   metadata.Set(prefix + "rope.dimension_count", config.HeadDim());
 }
 
+// transformers' window has the token itself and sliding_window - 1 before it, as GGUF's.
+void MistralKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  LlamaKeys(config, prefix, metadata);
+  const bool windowed = config.Has("sliding_window");
+  if (windowed) metadata.Set(prefix + "attention.sliding_window", config.Count("sliding_window"));
+  for (const bool layer : config.WindowedLayers()) {
+    if (layer != windowed) return config.Refuse("layer_types", "layers that are all alike");
+  }
+}
+
+void SmolLm3Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  LlamaKeys(config, prefix, metadata);
+  config.Expect("no_rope_layer_interval", 4);
+  if (!config.Has("no_rope_layers")) return;
+  nlohmann::json usual = nlohmann::json::array();
+  for (uint32_t layer = 1; layer <= std::min(config.Count("num_hidden_layers"), kMostLayers); ++layer)
+    usual.push_back(layer % 4 != 0 ? 1 : 0);
+  config.Expect("no_rope_layers", usual);
+}
+
 void QwenMoeKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
   metadata.Set(prefix + "expert_feed_forward_length", config.Count("moe_intermediate_size"));
   if (config.Has("shared_expert_intermediate_size"))
@@ -141,7 +165,26 @@ void GraniteKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataM
   copy("logits_scaling", "logit_scale");
 }
 
+// All but every `usual`-th layer see a window, unless the config says otherwise; then GGUF has a flag a layer.
+void SetWindowedLayers(HuggingFaceConfig& config, const std::string& prefix, uint32_t usual, MetadataMap& metadata) {
+  uint32_t period = usual;
+  for (const char* field : {"_sliding_window_pattern", "sliding_window_pattern"}) {
+    if (config.Has(field)) period = config.Count(field);
+  }
+  const std::vector<bool> stated = config.WindowedLayers();
+  const uint32_t layers = std::min(config.Count("num_hidden_layers"), kMostLayers);
+  std::vector<int32_t> flags;
+  bool differs = false;
+  for (uint32_t layer = 0; layer < layers; ++layer) {
+    const bool windowed = layer < stated.size() ? stated[layer] : (layer + 1) % period != 0;
+    flags.push_back(windowed ? 1 : 0);
+    differs |= windowed != ((layer + 1) % usual != 0);
+  }
+  if (differs) metadata.Set(prefix + "attention.sliding_window_pattern", std::move(flags));
+}
+
 void GemmaKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  SetWindowedLayers(config, prefix, prefix == "gemma3." ? 6 : 2, metadata);
   metadata.Set(prefix + "attention.sliding_window", config.Count("sliding_window"));
   for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"}) {
     if (config.Has(cap)) metadata.Set(prefix + cap, config.Number(cap));
@@ -386,11 +429,15 @@ void RefuseForeignSettings(HuggingFaceConfig& config, const Family& family) {
   const bool gelu = (family.flags & kTanhGelu) != 0;
   if ((family.flags & kOwnActivation) == 0)
     config.Expect(gelu ? "hidden_activation" : "hidden_act", gelu ? "gelu_pytorch_tanh" : "silu");
-  config.Expect("no_rope_layer_interval", 4);
+  if ((family.flags & kWindows) == 0) {
+    const std::vector<bool> windowed = config.WindowedLayers();
+    if (std::find(windowed.begin(), windowed.end(), true) != windowed.end())
+      config.Refuse("layer_types", "full_attention for this architecture");
+  }
   config.Expect("use_bidirectional_attention", false);
   config.Expect("use_sliding_window", false);
   if (std::string_view(family.architecture) != "olmo") config.Expect("clip_qkv", nullptr);
-  if ((family.flags & kPartialRotary) == 0) config.Expect("partial_rotary_factor", 1.0);
+  if ((family.flags & kPartialRotary) == 0) config.ExpectWholeRotation();
   config.Expect("decoder_sparse_step", 1);
   config.Expect("mlp_only_layers", nlohmann::json::array());
   if (config.Experts() != 0 && std::string_view(family.architecture) != "llama")

@@ -70,8 +70,31 @@ bool HuggingFaceConfig::Flag(const char* field, bool otherwise) {
 void HuggingFaceConfig::Expect(const char* field, const Json& value) {
   const Json* found = Find(field);
   if (found == nullptr || *found == value) return;
+  Refuse(field, Shown(value));
+}
+
+void HuggingFaceConfig::Refuse(const char* field, const std::string& computed) {
+  const Json* found = Find(field);
   Fail(Errorf(Code::kUnsupported, "config.json: %s is %s, and this build can only compute %s", field,
-              Shown(*found).c_str(), Shown(value).c_str()));
+              found == nullptr ? "absent" : Shown(*found).c_str(), computed.c_str()));
+}
+
+std::vector<bool> HuggingFaceConfig::WindowedLayers() {
+  std::vector<bool> windowed;
+  const Json* types = Find("layer_types");
+  if (types == nullptr) return windowed;
+  if (!types->is_array() || types->size() != Count("num_hidden_layers")) {
+    Fail(Errorf(Code::kCorrupt, "config.json: layer_types: expected one a layer, found %s", Shown(*types).c_str()));
+    return windowed;
+  }
+  for (const Json& type : *types) {
+    windowed.push_back(type == "sliding_attention");
+    if (type == "sliding_attention" || type == "full_attention") continue;
+    Fail(Errorf(Code::kUnsupported,
+                "config.json: layer_types has %s: this build knows full_attention, sliding_attention",
+                Shown(type).c_str()));
+  }
+  return windowed;
 }
 
 std::string HuggingFaceConfig::ClassName() const {
@@ -112,16 +135,22 @@ uint32_t HuggingFaceConfig::RotaryDim(double otherwise) {
 }
 
 void HuggingFaceConfig::ExpectLayerPeriod(size_t period) {
-  const Json* types = Find("layer_types");
-  if (types == nullptr) return Expect("sliding_window_pattern", period);
-  for (size_t i = 0; i < types->size(); ++i) {
-    const char* expected = (i + 1) % period == 0 ? "full_attention" : "sliding_attention";
-    if (types->is_array() && (*types)[i] == expected) continue;
-    return Fail(Errorf(Code::kUnsupported,
-                       "config.json: layer_types is %s, and this build can only compute full attention in every layer "
-                       "whose number is a multiple of %zu",
-                       Shown(*types).c_str(), period));
+  if (Find("layer_types") == nullptr) return Expect("sliding_window_pattern", period);
+  const std::vector<bool> windowed = WindowedLayers();
+  for (size_t i = 0; i < windowed.size(); ++i) {
+    if (windowed[i] == ((i + 1) % period != 0)) continue;
+    return Refuse("layer_types",
+                  "full_attention in every layer whose number is a multiple of " + std::to_string(period));
   }
+}
+
+void HuggingFaceConfig::ExpectWholeRotation() {
+  Expect("partial_rotary_factor", 1.0);
+  const double inside = RopeNumber("partial_rotary_factor", 1.0);
+  if (inside == 1.0) return;
+  Fail(Errorf(Code::kUnsupported,
+              "config.json: RoPE's partial_rotary_factor is %g, and this build can only compute 1 for this architecture",
+              inside));
 }
 
 const Json* HuggingFaceConfig::Rope() const {
@@ -160,6 +189,38 @@ double HuggingFaceConfig::RopeTheta() {
   return Has("rope_theta") ? double{Number("rope_theta")} : 0;
 }
 
+void HuggingFaceConfig::CheckRopeFields() {
+  const auto expect = [this](const Json& parent, const char* field, Json::value_t kind, const char* expected) {
+    const auto found = parent.find(field);
+    if (found == parent.end() || found->is_null() || found->type() == kind) return;
+    if (kind == Json::value_t::number_float && found->is_number()) return;
+    Fail(Errorf(Code::kCorrupt, "config.json: RoPE's %s: expected %s, found %s", field, expected,
+                Shown(*found).c_str()));
+  };
+  const auto check = [&](const Json& rope) {
+    for (const char* field : {"rope_type", "type"}) expect(rope, field, Json::value_t::string, "a name");
+    for (const char* field : {"rope_theta", "factor", "partial_rotary_factor", "original_max_position_embeddings"})
+      expect(rope, field, Json::value_t::number_float, "a number");
+  };
+  for (const char* field : {"rope_parameters", "rope_scaling"}) {
+    expect(json_, field, Json::value_t::object, "an object");
+    const Json* rope = Find(field);
+    if (rope == nullptr || !rope->is_object()) continue;
+    check(*rope);
+    for (const char* layers : {"full_attention", "sliding_attention"}) {
+      expect(*rope, layers, Json::value_t::object, "an object");
+      if (const auto found = rope->find(layers); found != rope->end() && found->is_object()) check(*found);
+    }
+    const auto sliding = rope->find("sliding_attention");
+    if (sliding == rope->end() || !sliding->is_object()) continue;
+    if (const std::string type = sliding->value("rope_type", Json("default")).dump(); type != "\"default\"") {
+      Fail(Errorf(Code::kUnsupported,
+                  "config.json: RoPE of sliding_attention is %s, and this build can only compute default",
+                  type.substr(0, 60).c_str()));
+    }
+  }
+}
+
 // Gemma 3's layers with a window have a base of their own.
 double HuggingFaceConfig::SlidingRopeTheta() {
   if (Has("rope_local_base_freq")) return double{Number("rope_local_base_freq")};
@@ -191,6 +252,7 @@ void HuggingFaceConfig::RefuseOtherYarn() {
 }
 
 void HuggingFaceConfig::SetRopeKeys(const std::string& prefix, MetadataMap& metadata) {
+  CheckRopeFields();
   const std::string type = RopeType();
   const std::string scaling = prefix + "rope.scaling.";
   if (type == "linear" || type == "yarn") {

@@ -27,6 +27,11 @@ class HuggingFaceConfig {
   // A fault (kUnsupported) when the field is there with another value.
   void Expect(const char* field, const nlohmann::json& value);
 
+  // "layer_types": whether a layer sees a window only; empty when the config does not say. kUnsupported: other kinds of layers.
+  std::vector<bool> WindowedLayers();
+  // A fault (kUnsupported) that names the field, its value and what can be computed.
+  void Refuse(const char* field, const std::string& computed);
+
   std::string ClassName() const;  // of "architectures"; may be empty
   std::string ModelType() const;
   uint32_t KvHeads();  // as many as heads when the config does not say
@@ -36,6 +41,8 @@ class HuggingFaceConfig {
   uint32_t RotaryDim(double otherwise);
   // A fault (kUnsupported) unless every `period`-th layer has full attention and the others a window, as far as the config says.
   void ExpectLayerPeriod(size_t period);
+  // A fault (kUnsupported) unless RoPE turns all elements of a head, as far as the config says.
+  void ExpectWholeRotation();
   // "rope.freq_base" and "rope.scaling.*".
   void SetRopeKeys(const std::string& prefix, MetadataMap& metadata);
   // Llama 3.1's divisors of the frequencies, [head_dim / 2]; empty for other models.
@@ -45,6 +52,8 @@ class HuggingFaceConfig {
 
  private:
   const nlohmann::json* Find(const char* field) const;
+  // Every RoPE field of a wrong kind.
+  void CheckRopeFields();
   // "rope_parameters" (where layers differ: those of full attention), or "rope_scaling" as it was called before; null when absent.
   const nlohmann::json* Rope() const;
   std::string RopeType() const;

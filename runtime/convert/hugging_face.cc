@@ -98,6 +98,9 @@ void SetTokenizerKeys(const TokenizerData& data, MetadataMap* metadata) {
   flag("add_bos_token", data.add_bos);
   flag("add_eos_token", data.add_eos);
   flag("add_space_prefix", data.add_space_prefix);
+  flag("normalizer.nfc", data.normalizer_nfc);
+  if (!data.strip_left_ids.empty()) metadata->Set(prefix + "strip_left_token_ids", data.strip_left_ids);
+  if (!data.strip_right_ids.empty()) metadata->Set(prefix + "strip_right_token_ids", data.strip_right_ids);
   if (!data.chat_template.empty()) metadata->Set("tokenizer.chat_template", data.chat_template);
 }
 

@@ -246,6 +246,10 @@ Status TakeCount(const Metadata& metadata, const std::string& key, size_t* field
   return Status();
 }
 
+bool HasImportance(const TensorInfo& tensor, const MixtureOptions& options) {
+  return options.imatrix == nullptr ? options.has_imatrix : options.imatrix->rows.count(tensor.name) != 0;
+}
+
 }  // namespace
 
 Result<MixtureFacts> ReadMixtureFacts(const Metadata& metadata) {
@@ -291,7 +295,7 @@ Result<std::vector<Format>> ChooseFormats(const std::vector<const TensorInfo*>& 
     formats[i] = WhatRowsFit(formats[i], tensor.shape.columns());
     const Part part = PartOf(tensor.name);
     if (type.mixture == Mixture::kQ2_K_S && formats[i] == Format::kQ2_K && part != Part::kHead &&
-        part != Part::kEmbedding && (options.imatrix == nullptr || options.imatrix->rows.count(tensor.name) == 0)) {
+        part != Part::kEmbedding && !HasImportance(tensor, options)) {
       return Errorf(Code::kInvalidArgument,
                     "Q2_K_S needs an importance matrix (llama.cpp's llama-imatrix makes one), and there is none for "
                     "tensor %s; Q2_K does without",

@@ -31,7 +31,7 @@ Result<MixtureFacts> ReadMixtureFacts(const Metadata& metadata);
 struct MixtureOptions {
   bool has_imatrix = false;  // some rules guard against what an importance matrix makes unlikely
   bool pure = false;         // no rules: every tensor that may be encoded gets file_type.format, or what its rows fit
-  const ImportanceMatrix* imatrix = nullptr;  // whose entries Q2_K_S needs
+  const ImportanceMatrix* imatrix = nullptr;  // whose entries Q2_K_S needs; null: has_imatrix speaks for all tensors
 };
 
 // Whether llama-imatrix gathers importance for the tensor: a matrix that is encoded and multiplies activations inside of layers.

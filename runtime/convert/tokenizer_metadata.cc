@@ -16,6 +16,7 @@ constexpr FlagKey kFlagKeys[] = {
     {"remove_extra_whitespaces", &TokenizerData::remove_extra_whitespaces},
     {"normalizer.lowercase", &TokenizerData::normalizer_lowercase},
     {"normalizer.strip_accents", &TokenizerData::normalizer_strip_accents},
+    {"normalizer.nfc", &TokenizerData::normalizer_nfc},
 };
 
 std::string Key(const char* suffix) { return std::string("tokenizer.ggml.") + suffix; }
@@ -28,6 +29,16 @@ Status Take(Result<T> found, T* field) {
     return Status();
   }
   return found.status().code() == Code::kNotFound ? Status() : found.status();
+}
+
+// Ids that are none are left out.
+Status TakeTokens(const Metadata& metadata, const char* key, std::vector<int32_t>* ids) {
+  std::vector<int64_t> values;
+  MOONLIT_RETURN_IF_ERROR(Take(metadata.GetInts(Key(key)), &values));
+  for (const int64_t id : values) {
+    if (id >= 0 && id <= INT32_MAX) ids->push_back(static_cast<int32_t>(id));
+  }
+  return Status();
 }
 
 // -1 and, from converters that write every id as 32 unsigned bits, 2^32 - 1 say "none". Whether other values are tokens is for
@@ -60,6 +71,8 @@ Result<TokenizerData> ReadTokenizerData(const Metadata& metadata) {
     MOONLIT_RETURN_IF_ERROR(Take(metadata.GetBool(Key(flag.key)), &value));
     data.*flag.field = value;
   }
+  MOONLIT_RETURN_IF_ERROR(TakeTokens(metadata, "strip_left_token_ids", &data.strip_left_ids));
+  MOONLIT_RETURN_IF_ERROR(TakeTokens(metadata, "strip_right_token_ids", &data.strip_right_ids));
   MOONLIT_RETURN_IF_ERROR(Take(metadata.GetString("tokenizer.chat_template"), &data.chat_template));
   MOONLIT_RETURN_IF_ERROR(Take(metadata.GetString("general.name"), &data.general_name));
   MOONLIT_RETURN_IF_ERROR(Take(metadata.GetString("general.architecture"), &data.architecture));

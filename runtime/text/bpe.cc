@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "runtime/text/byte_alphabet.h"
 #include "runtime/text/merge_table.h"
@@ -52,11 +53,13 @@ std::string ReplaceAll(std::string_view text, std::string_view from, std::string
 
 class BytePairTokenizer final : public Tokenizer {
  public:
-  BytePairTokenizer(std::unique_ptr<const Vocabulary> vocabulary, PreTokenizer pre_tokenizer, MergeTable merges)
+  BytePairTokenizer(std::unique_ptr<const Vocabulary> vocabulary, PreTokenizer pre_tokenizer, MergeTable merges,
+                    std::optional<bool> nfc)
       : Tokenizer(std::move(vocabulary), TokenizerKind::kBytePairEncoding),
         pre_tokenizer_(std::move(pre_tokenizer)),
         merges_(std::move(merges)),
-        utf8_tokens_(pre_tokenizer_.Has(kUtf8Tokens)) {
+        utf8_tokens_(pre_tokenizer_.Has(kUtf8Tokens)),
+        nfc_(nfc.value_or(pre_tokenizer_.Has(kNfc))) {
     std::string character;
     for (int byte = 0; byte < 256; ++byte) {
       character.clear();
@@ -71,7 +74,7 @@ class BytePairTokenizer final : public Tokenizer {
     std::string_view text = fragment.text;
     const bool valid = Utf8IsValid(text);
     if (!valid && fragment.invalid_utf8 == InvalidUtf8::kCompatible) text = owned = Utf8ReplaceInvalid(text);
-    if (pre_tokenizer_.Has(kNfc)) {
+    if (nfc_) {
       MOONLIT_ASSIGN_OR_RETURN(owned, NormalizeNfc(text));
       text = owned;
     }
@@ -200,7 +203,7 @@ class BytePairTokenizer final : public Tokenizer {
 
   PreTokenizer pre_tokenizer_;
   MergeTable merges_;
-  bool utf8_tokens_;
+  bool utf8_tokens_, nfc_;
   std::array<int32_t, 256> byte_indices_;
 };
 
@@ -227,7 +230,7 @@ Result<std::unique_ptr<Tokenizer>> CreateBytePairTokenizer(TokenizerData* data) 
   const bool gemma = pre_tokenizer.Has(kNewlineRuns);
   data->add_bos = gemma || data->add_bos.value_or(pre_tokenizer.Has(kAddBos) && vocabulary->special().bos != kNoToken);
   return std::unique_ptr<Tokenizer>(
-      new BytePairTokenizer(std::move(vocabulary), std::move(pre_tokenizer), std::move(merges)));
+      new BytePairTokenizer(std::move(vocabulary), std::move(pre_tokenizer), std::move(merges), data->normalizer_nfc));
 }
 
 }  // namespace moonlit

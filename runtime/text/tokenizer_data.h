@@ -14,6 +14,12 @@
 //   chat_template    "tokenizer.chat_template"   not used here; kept so that one struct carries all text metadata
 //   general_name     "general.name"              some vocabularies keep per-token flags nowhere but in the model's name
 //   architecture     "general.architecture"
+//
+// Three keys are ours, for what a tokenizer.json says and GGUF has no word for; other programs pass them over:
+//
+//   normalizer_nfc   "normalizer.nfc"            byte-level BPE; absent: as the pre-tokenizer's name implies
+//   strip_left_ids   "strip_left_token_ids"      tokens that take the white space before them along
+//   strip_right_ids  "strip_right_token_ids"     behind them
 #pragma once
 
 #include <cstdint>
@@ -67,6 +73,9 @@ struct TokenizerData {
   std::optional<bool> remove_extra_whitespaces;  // "remove_extra_whitespaces"; only unigram tokenizers act on it
   std::optional<bool> normalizer_lowercase;      // "normalizer.lowercase", WordPiece; absent: true
   std::optional<bool> normalizer_strip_accents;  // "normalizer.strip_accents", WordPiece; absent: as lowercase
+  std::optional<bool> normalizer_nfc;            // "normalizer.nfc"
+  std::vector<int32_t> strip_left_ids;
+  std::vector<int32_t> strip_right_ids;
 
   std::string chat_template;
   std::string general_name;

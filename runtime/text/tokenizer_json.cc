@@ -10,6 +10,7 @@
 #include "runtime/text/bounded_json.h"
 #include "runtime/text/pretokenizer.h"
 #include "runtime/text/tokenizer_json_parts.h"
+#include "runtime/text/tokenizer_json_refusals.h"
 
 namespace moonlit {
 namespace {
@@ -57,6 +58,7 @@ class Importer {
     }
     bytes_fall_back_ = json_parts::Flag(model, "byte_fallback", false);
     data_.model = bytes_fall_back_ ? "llama" : "gpt2";
+    MOONLIT_RETURN_IF_ERROR(json_parts::RefuseForeignParts(json_, bytes_fall_back_));
     MOONLIT_RETURN_IF_ERROR(ReadVocabulary(model));
     MOONLIT_RETURN_IF_ERROR(ReadAddedTokens());
     FillHoles();
@@ -68,11 +70,14 @@ class Importer {
     } else {
       data_.pre = std::string(files_.pre);
       if (data_.pre.empty()) {
-        MOONLIT_ASSIGN_OR_RETURN(data_.pre, json_parts::FindPreTokenizer(json_, files_.architecture));
+        MOONLIT_ASSIGN_OR_RETURN(const json_parts::PreTokenizerName found,
+                                 json_parts::FindPreTokenizer(json_, files_.architecture));
+        data_.pre = found.name;
+        data_.normalizer_nfc = found.normalizer_nfc;
       }
     }
     SetSpecialTokens(json_parts::Text(model, "unk_token"));
-    SetAddedAtEnds();
+    MOONLIT_RETURN_IF_ERROR(SetAddedAtEnds());
     SetChatTemplate();
     data_.architecture = std::string(files_.architecture);
     return std::move(data_);
@@ -119,6 +124,9 @@ class Importer {
       if (!control && !bytes_fall_back_) content = ReplaceAll(std::move(content), kMetaSpace, " ");
       MOONLIT_RETURN_IF_ERROR(Place(content, json_parts::Field(token, "id"),
                                     control ? TokenType::kControl : TokenType::kUserDefined, true));
+      const auto id = json_parts::Field(token, "id").get<int32_t>();
+      if (json_parts::Flag(token, "lstrip", false)) data_.strip_left_ids.push_back(id);
+      if (json_parts::Flag(token, "rstrip", false)) data_.strip_right_ids.push_back(id);
     }
     return Status();
   }
@@ -207,18 +215,29 @@ class Importer {
   }
 
   // What tokenizer_config.json says, else what the template of the post-processor puts around one text.
-  void SetAddedAtEnds() {
-    std::vector<std::string> single;
+  Status SetAddedAtEnds() {
+    std::string before, after;
+    bool behind = false;
     json_parts::ForEachStep(json_parts::Field(json_, "post_processor"), "processors", [&](const Json& step) {
-      if (json_parts::Text(step, "type") != "TemplateProcessing") return;
-      const Json& parts = json_parts::Field(step, "single");
-      if (!parts.is_array()) return;
-      for (const Json& part : parts) single.push_back(json_parts::Text(json_parts::Field(part, "SpecialToken"), "id"));
+      for (const Json& part : json_parts::Field(step, "single")) {
+        (behind ? after : before) += json_parts::Text(json_parts::Field(part, "SpecialToken"), "id");
+        behind |= part.contains("Sequence");
+      }
     });
-    const bool first = !single.empty() && IdOf(single.front()) == data_.bos_id && data_.bos_id != kNoToken;
-    const bool last = !single.empty() && IdOf(single.back()) == data_.eos_id && data_.eos_id != kNoToken;
-    data_.add_bos = json_parts::Flag(config_, "add_bos_token", first);
-    data_.add_eos = json_parts::Flag(config_, "add_eos_token", last);
+    const auto decide = [&](const char* flag, const std::string& token, int64_t id) -> Result<bool> {
+      const Json& stated = json_parts::Field(config_, flag);
+      if (stated.is_boolean()) return stated.get<bool>();
+      if (token.empty()) return false;
+      if (id != kNoToken && IdOf(token) == id) return true;
+      return Errorf(
+          Code::kUnsupported,
+          "%s: post_processor puts the token \"%s\" beside a text, which is not the one that tokenizer_config.json "
+          "names for that end: this build can't compute it",
+          kFile, token.substr(0, 60).c_str());
+    };
+    MOONLIT_ASSIGN_OR_RETURN(data_.add_bos, decide("add_bos_token", before, data_.bos_id));
+    MOONLIT_ASSIGN_OR_RETURN(data_.add_eos, decide("add_eos_token", after, data_.eos_id));
+    return Status();
   }
 
   void SetChatTemplate() {

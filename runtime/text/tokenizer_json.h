@@ -25,7 +25,7 @@ struct TokenizerFiles {
 };
 
 // kCorrupt: no JSON of a tokenizer; an id twice, missing or out of range. kUnsupported: another kind of tokenizer; a pre-tokenizer
-// that is none of those known, with its pattern and the way to name one.
+// that is none of those known, with its pattern and the way to name one; a part that tokenizer_json_refusals.h names.
 Result<TokenizerData> ImportTokenizer(const TokenizerFiles& files);
 
 }  // namespace moonlit

@@ -128,23 +128,32 @@ void ForEachStep(const Json& step, const char* list, const std::function<void(co
   Walk(step, list, 0, visit);
 }
 
-Result<std::string> FindPreTokenizer(const Json& tokenizer, std::string_view architecture) {
+Result<PreTokenizerName> FindPreTokenizer(const Json& tokenizer, std::string_view architecture) {
   const Steps steps = ReadSteps(Field(tokenizer, "pre_tokenizer"));
   bool nfc = false;
   ForEachStep(Field(tokenizer, "normalizer"), "normalizers",
               [&](const Json& step) { nfc |= Text(step, "type") == "NFC"; });
   const bool ignore_merges = Flag(Field(tokenizer, "model"), "ignore_merges", false);
-  std::string best;
+  PreTokenizerName best;
+  std::string near;  // cuts the same words, but differs in what happens to them
   int best_points = -1;
   for (const PreTokenizer::Known& known : PreTokenizer::KnownWithPatterns(steps.patterns)) {
-    const int points = (IsPreferred(architecture, known.name) ? 8 : 0) +
-                       (((known.flags & kIgnoreMerges) != 0) == ignore_merges ? 4 : 0) +
-                       (((known.flags & kNfc) != 0) == nfc ? 2 : 0);
+    near = known.name;
+    if (((known.flags & kIgnoreMerges) != 0) != ignore_merges) continue;
+    const bool same = ((known.flags & kNfc) != 0) == nfc;
+    const int points = (IsPreferred(architecture, known.name) ? 2 : 0) + (same ? 1 : 0);
     if (points <= best_points) continue;
     best_points = points;
-    best = known.name;
+    best.name = known.name;
+    best.normalizer_nfc = same ? std::nullopt : std::optional<bool>(nfc);
   }
-  if (steps.foreign.empty() && steps.byte_level && !best.empty()) return best;
+  if (steps.foreign.empty() && steps.byte_level && !best.name.empty()) return best;
+  if (steps.foreign.empty() && steps.byte_level && !near.empty()) {
+    return Errorf(Code::kUnsupported,
+                  "tokenizer.json cuts words as %s does, but with ignore_merges %s, which no pre-tokenizer of this "
+                  "build has together; --pre takes one nevertheless",
+                  near.c_str(), ignore_merges ? "true" : "false");
+  }
   std::string shown = steps.foreign;
   for (const std::string& pattern : steps.patterns) shown += (shown.empty() ? "" : ", then ") + pattern.substr(0, 200);
   return Errorf(

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,7 +21,11 @@ bool Flag(const nlohmann::json& object, const char* name, bool otherwise);
 // of four.
 void ForEachStep(const nlohmann::json& step, const char* list, const std::function<void(const nlohmann::json&)>& visit);
 
-// The name of pretokenizers.inc. kUnsupported: the patterns are none of those there.
-Result<std::string> FindPreTokenizer(const nlohmann::json& tokenizer, std::string_view architecture);
+struct PreTokenizerName {
+  std::string name;                    // of pretokenizers.inc
+  std::optional<bool> normalizer_nfc;  // where the normalizer is not the one that the name implies
+};
+// kUnsupported: the patterns are none of those that are known, or ignore_merges is another than theirs.
+Result<PreTokenizerName> FindPreTokenizer(const nlohmann::json& tokenizer, std::string_view architecture);
 
 }  // namespace moonlit::json_parts

@@ -234,6 +234,8 @@ void Vocabulary::MarkByText() {
 }
 
 void Vocabulary::SetStrips(const TokenizerData& data) {
+  for (const int32_t id : data.strip_left_ids) AddFlag(id, kStripLeft);
+  for (const int32_t id : data.strip_right_ids) AddFlag(id, kStripRight);
   const auto mentions = [](std::string_view text, std::initializer_list<std::string_view> words) {
     return std::any_of(words.begin(), words.end(),
                        [&](std::string_view word) { return text.find(word) != std::string_view::npos; });

@@ -202,6 +202,7 @@ TEST(HuggingFace, RefusesConfigsThatItCannotCompute) {
   const auto golden = nlohmann::json::parse(ReadWholeFile(kGolden + "qwen2/golden.json"));
   const auto with = [&](const char* field, const nlohmann::json& value) {
     nlohmann::json config = golden["hf_config"];
+    config.erase("layer_types");  // which would have to agree with the number of layers
     config[field] = value;
     return WithFile("config.json", config.dump());
   };
@@ -240,19 +241,95 @@ TEST(HuggingFace, RefusesWhatFamiliesHaveNotInGguf) {
         map("exaone4", "sliding_window", 128), map("phi2", "hidden_act", "gelu"), map("phi2", "qk_layernorm", true),
         map("nemotron", "hidden_act", "silu"),
         map("cohere2", "layer_types", {"full_attention", "full_attention", "full_attention", "full_attention"}),
-        map("cohere2", "layer_types", "all"), map("cohere2", "rotary_pct", 0.5), map("phi3", "hidden_act", "gelu"),
+        map("cohere2", "rotary_pct", 0.5), map("phi3", "hidden_act", "gelu"),
         map("phi3", "rope_parameters", {{"rope_type", "longrope"}}), map("command-r", "partial_rotary_factor", 0.5)}) {
     EXPECT_EQ(status.code(), Code::kUnsupported) << status.ToString();
   }
   for (const Status& status :
        {map("glm4", "partial_rotary_factor", 0), map("glm4", "partial_rotary_factor", 1.5),
         map("stablelm", "partial_rotary_factor", "half"), map("command-r", "logit_scale", nullptr),
-        map("cohere2", "sliding_window", -1), map("nemotron", "norm_eps", nullptr), map("olmo", "clip_qkv", "much")}) {
+        map("cohere2", "sliding_window", -1), map("cohere2", "layer_types", "all"), map("nemotron", "norm_eps", nullptr), map("olmo", "clip_qkv", "much")}) {
     EXPECT_EQ(status.code(), Code::kCorrupt) << status.ToString();
   }
   // As older configs have it: the period of the layers, and what turns only inside RoPE's parameters.
   EXPECT_TRUE(map("cohere2", "layer_types", nullptr).ok());
   EXPECT_TRUE(map("glm4", "partial_rotary_factor", nullptr).ok());
+}
+
+Result<MappedModel> MapWith(const char* golden, const nlohmann::json& changes) {
+  nlohmann::json config = nlohmann::json::parse(ReadWholeFile(kGolden + golden + "/golden.json"))["hf_config"];
+  if (changes.is_object()) config.update(changes);
+  return MapHuggingFace(nlohmann::json::parse(config.dump()), {});
+}
+
+void ExpectNamed(const Result<MappedModel>& refused, Code code, const char* field) {
+  EXPECT_EQ(refused.status().code(), code) << field;
+  EXPECT_NE(refused.status().message().find(field), std::string_view::npos) << refused.status().ToString();
+}
+
+TEST(HuggingFace, WindowsAreKeysOrRefused) {
+  const std::string full = "full_attention", sliding = "sliding_attention";
+  for (const char* family : {"mistral", "mixtral"}) {
+    const auto mapped = MapWith(family, {{"sliding_window", 32}});
+    ASSERT_TRUE(mapped.ok()) << mapped.status().ToString();
+    EXPECT_EQ(mapped->metadata.GetUint("llama.attention.sliding_window").value(), 32u);
+    EXPECT_FALSE(MapWith(family, {{"sliding_window", nullptr}})->metadata.Has("llama.attention.sliding_window"));
+    ExpectNamed(MapWith(family, {{"sliding_window", 32}, {"layer_types", {sliding, full}}}), Code::kUnsupported,
+                "layer_types");
+    ExpectNamed(MapWith(family, {{"sliding_window", "wide"}}), Code::kCorrupt, "sliding_window");
+  }
+  ExpectNamed(MapWith("qwen2", {{"layer_types", {full, sliding}}}), Code::kUnsupported, "layer_types");
+  ExpectNamed(MapWith("qwen2", {{"layer_types", {full, "linear_attention"}}}), Code::kUnsupported, "linear_attention");
+  ExpectNamed(MapWith("qwen2", {{"layer_types", {full}}}), Code::kCorrupt, "layer_types");
+  ExpectNamed(MapWith("qwen2", {{"layer_types", 7}}), Code::kCorrupt, "layer_types");
+}
+
+TEST(HuggingFace, GemmasLayersAreAsTheConfigSays) {
+  const std::string full = "full_attention", sliding = "sliding_attention";
+  const auto pattern = [](const Result<MappedModel>& mapped, const std::string& prefix) {
+    EXPECT_TRUE(mapped.ok()) << mapped.status().ToString();
+    const auto flags = mapped->metadata.GetInts(prefix + ".attention.sliding_window_pattern");
+    return flags.ok() ? *flags : std::vector<int64_t>();
+  };
+  using Flags = std::vector<int64_t>;
+  EXPECT_EQ(pattern(MapWith("gemma2", {}), "gemma2"), Flags());
+  EXPECT_EQ(pattern(MapWith("gemma2", {{"layer_types", nullptr}}), "gemma2"), Flags());
+  EXPECT_EQ(pattern(MapWith("gemma2", {{"layer_types", {full, full, sliding}}}), "gemma2"), Flags({0, 0, 1}));
+  EXPECT_EQ(pattern(MapWith("gemma3", {{"layer_types", nullptr}}), "gemma3"), Flags());
+  for (const char* field : {"sliding_window_pattern", "_sliding_window_pattern"}) {
+    const nlohmann::json changes = {{"layer_types", nullptr}, {"_sliding_window_pattern", nullptr}, {field, 3}};
+    nlohmann::json last = changes;
+    last[field] = 3;
+    EXPECT_EQ(pattern(MapWith("gemma3", last), "gemma3"), Flags({1, 1, 0, 1, 1, 0})) << field;
+  }
+}
+
+TEST(HuggingFace, LayersWithoutRopeAreTheUsualOnesOrRefused) {
+  EXPECT_TRUE(MapWith("smollm3", {{"no_rope_layers", {1, 1, 1, 0}}}).ok());
+  ExpectNamed(MapWith("smollm3", {{"no_rope_layers", {1, 0, 1, 0}}}), Code::kUnsupported, "no_rope_layers");
+  ExpectNamed(MapWith("smollm3", {{"no_rope_layers", "all"}}), Code::kUnsupported, "no_rope_layers");
+  ExpectNamed(MapWith("smollm3", {{"no_rope_layers", nullptr}, {"no_rope_layer_interval", 2}}), Code::kUnsupported,
+              "no_rope_layer_interval");
+}
+
+TEST(HuggingFace, RopeFieldsOfAnotherKindAreNotPassedOver) {
+  using Json = nlohmann::json;
+  const auto rope = [](const Json& value) { return MapWith("qwen2", {{"rope_parameters", value}}); };
+  ExpectNamed(rope(7), Code::kCorrupt, "rope_parameters");
+  ExpectNamed(rope(Json::array()), Code::kCorrupt, "rope_parameters");
+  ExpectNamed(MapWith("qwen2", {{"rope_scaling", "linear"}}), Code::kCorrupt, "rope_scaling");
+  ExpectNamed(rope({{"rope_type", 4}}), Code::kCorrupt, "rope_type");
+  ExpectNamed(rope({{"type", Json::array()}}), Code::kCorrupt, "type");
+  ExpectNamed(rope({{"rope_theta", "1e6"}}), Code::kCorrupt, "rope_theta");
+  ExpectNamed(rope({{"partial_rotary_factor", 0.5}}), Code::kUnsupported, "partial_rotary_factor");
+  ExpectNamed(rope({{"full_attention", 1}}), Code::kCorrupt, "full_attention");
+  const auto sliding = [&](const Json& value) {
+    return MapWith("gemma3", {{"rope_parameters", {{"full_attention", Json::object()}, {"sliding_attention", value}}}});
+  };
+  EXPECT_TRUE(sliding({{"rope_theta", 5000.0}}).ok());
+  ExpectNamed(sliding(Json::array()), Code::kCorrupt, "sliding_attention");
+  ExpectNamed(sliding({{"rope_theta", "x"}}), Code::kCorrupt, "rope_theta");
+  ExpectNamed(sliding({{"rope_theta", 5000.0}, {"rope_type", "linear"}}), Code::kUnsupported, "sliding_attention");
 }
 
 TEST(HuggingFace, RefusesTokenizersWithIdsOutOfPlace) {
@@ -274,6 +351,91 @@ TEST(HuggingFace, RefusesTokenizersWithIdsOutOfPlace) {
   EXPECT_EQ(with("/added_tokens", {7}), Code::kCorrupt);
   EXPECT_EQ(with("/model/type", "Unigram"), Code::kUnsupported);
   EXPECT_EQ(with("/pre_tokenizer", nullptr), Code::kUnsupported);
+}
+
+// Parts that change ids and that a GGUF file can't say; each is named.
+TEST(HuggingFace, TokenizerPartsAreComputedOrRefused) {
+  using Json = nlohmann::json;
+  const auto with = [](const char* golden, const std::string& path, const Json& value) {
+    const TempFolder folder;
+    WriteHuggingFaceFolder(kGolden + golden, folder.path());
+    Json json = Json::parse(ReadWholeFile(folder.path() + "/tokenizer.json"));
+    json[Json::json_pointer(path)] = value;
+    folder.Write("tokenizer.json", json.dump());
+    folder.Write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
+    return OpenHuggingFaceTokenizer(folder.path(), "").status();
+  };
+  const auto token = [](const char* field) { return Json{{"id", 3}, {"content", "caf\xc3\xa9"}, {field, true}}; };
+  const Json text = {{"Sequence", {{"id", "A"}}}}, foreign = {{"SpecialToken", {{"id", "[CLS]"}}}};
+  const auto around = [](const Json& single) { return Json{{"type", "TemplateProcessing"}, {"single", single}}; };
+  const Json lower = {{"type", "Lowercase"}}, nfc = {{"type", "NFC"}};
+  const struct {
+    const char* golden;
+    const char* path;
+    Json value;
+    const char* named;
+  } cases[] = {
+      {"qwen2", "/model/dropout", 0.1, "dropout"},
+      {"qwen2", "/model/end_of_word_suffix", "</w>", "end_of_word_suffix"},
+      {"qwen2", "/model/continuing_subword_prefix", "##", "continuing_subword_prefix"},
+      {"qwen2", "/model/ignore_merges", true, "ignore_merges"},
+      {"llama", "/normalizer", nfc, "NFC"},
+      {"qwen2", "/normalizer", lower, "Lowercase"},
+      {"qwen2", "/normalizer", {{"type", "Sequence"}, {"normalizers", {nfc, lower}}}, "Lowercase"},
+      {"qwen2", "/normalizer", "NFC", "normalizer"},
+      {"qwen2", "/pre_tokenizer/pretokenizers/1/add_prefix_space", true, "add_prefix_space"},
+      {"qwen2", "/added_tokens/0/single_word", true, "single_word"},
+      {"qwen2", "/added_tokens/0/rstrip", "yes", "rstrip"},
+      {"qwen2", "/added_tokens/0", token("normalized"), "normalized"},
+      {"qwen2", "/post_processor", around({foreign, text}), "[CLS]"},
+      {"qwen2", "/post_processor", around({text, foreign}), "[CLS]"},
+      {"qwen2", "/post_processor", around({foreign, foreign, text}), "post_processor"},
+      {"qwen2", "/post_processor", {{"type", "RobertaProcessing"}}, "RobertaProcessing"},
+      {"mistral", "/normalizer", nfc, "NFC"},
+      {"mistral", "/model/ignore_merges", true, "ignore_merges"},
+      {"mistral", "/pre_tokenizer", {{"type", "Whitespace"}}, "Whitespace"},
+      {"mistral", "/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "\xe2\x96\x81"}}, "Metaspace"},
+      {"mistral", "/added_tokens/0/normalized", true, "normalized"},
+  };
+  for (const auto& c : cases) {
+    const Status status = with(c.golden, c.path, c.value);
+    EXPECT_TRUE(status.code() == Code::kUnsupported || status.code() == Code::kCorrupt) << c.path << " " << c.value;
+    EXPECT_NE(status.message().find(c.named), std::string_view::npos) << c.named << ": " << status.ToString();
+  }
+  EXPECT_TRUE(with("qwen2", "/post_processor", around(Json::array({text}))).ok());
+  EXPECT_TRUE(with("qwen2", "/post_processor", {{"type", "ByteLevel"}, {"trim_offsets", false}}).ok());
+  EXPECT_TRUE(with("qwen2", "/added_tokens/0/normalized", true).ok()) << "of ASCII characters, which NFC leaves";
+}
+
+// What GGUF has no word for goes by keys of our own, into a converted file too.
+TEST(HuggingFace, NormalizersAndStripsArePartOfTheModel) {
+  using Json = nlohmann::json;
+  const TempFolder folder, out;
+  WriteHuggingFaceFolder(kGolden + "command-r", folder.path());
+  Json json = Json::parse(ReadWholeFile(folder.path() + "/tokenizer.json"));
+  json["normalizer"] = {{"type", "NFC"}};
+  Json& token = json["added_tokens"][0];
+  const std::string content = token["content"];
+  token["lstrip"] = token["rstrip"] = true;
+  folder.Write("tokenizer.json", json.dump());
+  const auto model = OpenHuggingFace(folder.path(), "");
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  ASSERT_TRUE(ConvertFolder(folder.path(), out.path() + "/out.gguf", "", {}).ok());
+  const auto file = GgufSource::Open(out.path() + "/out.gguf");
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  const auto plain = GgufSource::Open(kGolden + "command-r/model.gguf");
+  ASSERT_TRUE(plain.ok());
+  const auto ids = [](const Metadata& metadata, const std::string& text) {
+    return MakeTokenizer(metadata)->Encode(text, {.parse_special = true}).value();
+  };
+  const std::string composed = "caf\xc3\xa9", decomposed = "cafe\xcc\x81";
+  const std::string spaced = "a  " + content + " \n b", tight = "a" + content + "b";
+  for (const Metadata* metadata : {static_cast<const Metadata*>(model->metadata.get()), &(*file)->metadata()}) {
+    EXPECT_EQ(ids(*metadata, decomposed), ids(*metadata, composed));
+    EXPECT_EQ(ids(*metadata, spaced), ids(*metadata, tight));
+  }
+  EXPECT_NE(ids((*plain)->metadata(), decomposed), ids((*plain)->metadata(), composed));
+  EXPECT_NE(ids((*plain)->metadata(), spaced), ids((*plain)->metadata(), tight));
 }
 
 // Copying and printing JSON goes by recursion.

@@ -110,7 +110,7 @@ class RegistryTest : public testing::TestWithParam<const char*> {
   bool Reads(std::string_view suffix) const {
     if (prefix_.starts_with("granite")) return suffix.ends_with("scale");
     if (prefix_ == "olmo.") return suffix == "attention.clamp_kqv";
-    return (prefix_ == "olmo2." || prefix_ == "phi3.") && suffix == "attention.sliding_window";
+    return (prefix_ == "llama." || prefix_ == "olmo2." || prefix_ == "phi3.") && suffix == "attention.sliding_window";
   }
   // The error, or OK.
   Status Load(const Metadata& metadata, const WeightSource& source) const {
@@ -246,6 +246,9 @@ TEST_P(RegistryTest, ArraysWhereOneValueBelongsAreRefused) {
                                            p + "residual_scale",
                                            p + "rope.scaling.yarn_beta_fast",
                                            p + "rope.scaling.yarn_beta_slow",
+                                           p + "rope.scaling.yarn_attn_factor",
+                                           p + "rope.scaling.yarn_ext_factor",
+                                           p + "rope.scaling.yarn_log_multiplier",
                                            p + "rope.scaling.attn_factor"};
   const std::vector<std::string> strings = {"general.architecture", "general.name", p + "rope.scaling.type"};
   std::vector<std::pair<std::string, Write>> odd;
@@ -276,6 +279,23 @@ TEST_P(RegistryTest, UnknownRopeScalingIsRefused) {
   scaling.strings[prefix_ + "rope.scaling.type"] = "longrope";
   scaling.numbers[prefix_ + "rope.scaling.factor"] = 4;
   ExpectRefused(scaling, "longrope");
+}
+
+// Factors of cos and sin are multiplied; YaRN in other parts than this build computes is refused by name.
+TEST_P(RegistryTest, FactorsOfTheRotationAreComputedOrRefused) {
+  MetadataOverlay factors(source_->metadata());
+  factors.numbers[prefix_ + "rope.scaling.attn_factor"] = 1.5;
+  factors.numbers[prefix_ + "rope.scaling.yarn_attn_factor"] = 0.5;
+  const auto loaded = LoadGraph(factors, *source_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_FLOAT_EQ(static_cast<float>(loaded->config.rope.magnitude), 0.75f);
+  for (const auto& [key, value] : {std::pair("yarn_ext_factor", 0.0), std::pair("yarn_log_multiplier", 0.1)}) {
+    MetadataOverlay other(source_->metadata());
+    other.strings[prefix_ + "rope.scaling.type"] = "yarn";
+    other.numbers[prefix_ + "rope.scaling.factor"] = 4;
+    other.numbers[prefix_ + "rope.scaling." + key] = value;
+    ExpectRefused(other, key);
+  }
 }
 
 // A number of experts that the tensors do not have, in a file with experts or without; one that a token can't use.

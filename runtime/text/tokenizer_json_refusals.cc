@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/text/tokenizer_json_refusals.h"
+
+#include <algorithm>
+#include <string>
+
+#include "runtime/text/tokenizer_json_parts.h"
+
+namespace moonlit::json_parts {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kMetaSpace[] = "\xe2\x96\x81";
+
+std::string Shown(const Json& value) {
+  return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 200);
+}
+
+Status Refused(const std::string& part, const Json& value) {
+  return Errorf(Code::kUnsupported, "tokenizer.json: %s is %s, which this build can't compute", part.c_str(),
+                Shown(value).c_str());
+}
+
+Status RefuseModel(const Json& model, bool pieces) {
+  for (const char* field : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    const Json& value = Field(model, field);
+    if (!value.is_null() && value != "") return Refused(std::string("model.") + field, value);
+  }
+  if (const Json& dropout = Field(model, "dropout"); !dropout.is_null() && dropout != 0)
+    return Refused("model.dropout", dropout);
+  if (const Json& ignored = Field(model, "ignore_merges"); pieces && !ignored.is_null() && ignored != false)
+    return Refused("model.ignore_merges", ignored);
+  return Status();
+}
+
+bool IsText(const Json& pattern, const char* text) { return Field(pattern, "String") == text; }
+
+bool KnownNormalizer(const Json& step, bool pieces) {
+  const std::string type = Text(step, "type");
+  if (!pieces) return type == "NFC";
+  return (type == "Prepend" && Text(step, "prepend") == kMetaSpace) ||
+         (type == "Replace" && IsText(Field(step, "pattern"), " ") && Text(step, "content") == kMetaSpace);
+}
+
+bool KnownPreTokenizer(const Json& step, bool pieces) {
+  const std::string type = Text(step, "type");
+  if (!pieces) return type != "ByteLevel" || !Flag(step, "add_prefix_space", false);
+  // Gemma's: after normalizing there is no space left to split at.
+  if (type == "Split")
+    return IsText(Field(step, "pattern"), " ") && Text(step, "behavior") == "MergedWithPrevious" &&
+           !Flag(step, "invert", false);
+  return type == "Metaspace" && Text(step, "replacement") == kMetaSpace && !Flag(step, "split", true);
+}
+
+// Every step of `part` by `known`.
+template <typename Known>
+Status RefuseSteps(const Json& tokenizer, const char* part, const char* list, bool pieces, const Known& known) {
+  const Json& steps = Field(tokenizer, part);
+  if (!steps.is_null() && !steps.is_object())
+    return Errorf(Code::kCorrupt, "tokenizer.json: %s: expected an object, found %s", part, Shown(steps).c_str());
+  Status status;
+  ForEachStep(steps, list, [&](const Json& step) {
+    if (status.ok() && !known(step, pieces)) status = Refused(part, step);
+  });
+  return status;
+}
+
+bool IsAscii(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+Status RefuseAddedTokens(const Json& tokenizer, bool pieces) {
+  const Json& added = Field(tokenizer, "added_tokens");
+  const bool normalizes = !Field(tokenizer, "normalizer").is_null();
+  for (const Json& token : added.is_array() ? added : Json::array()) {
+    const std::string content = Text(token, "content");
+    for (const char* field : {"lstrip", "rstrip", "single_word", "normalized"}) {
+      const Json& value = Field(token, field);
+      if (value.is_null() || value == false) continue;
+      if (!value.is_boolean())
+        return Errorf(Code::kCorrupt, "tokenizer.json: added_tokens: %s: expected true or false, found %s", field,
+                      Shown(value).c_str());
+      if (std::string_view(field).ends_with("strip")) continue;
+      // Sought in the normalized text, which is the text itself, or has the same ASCII characters.
+      if (std::string_view(field) == "normalized" && (!normalizes || (!pieces && IsAscii(content)))) continue;
+      return Errorf(Code::kUnsupported,
+                    "tokenizer.json: added_tokens: token \"%s\" has %s, which this build can't compute",
+                    content.substr(0, 60).c_str(), field);
+    }
+  }
+  return Status();
+}
+
+// [SpecialToken] Sequence [SpecialToken]
+bool IsPlainTemplate(const Json& single) {
+  if (!single.is_array() || single.empty() || single.size() > 3) return false;
+  size_t texts = 0, last = 0;
+  for (size_t i = 0; i < single.size(); ++i) {
+    if (!single[i].is_object() || !single[i].contains("Sequence")) continue;
+    ++texts;
+    last = i;
+  }
+  return texts == 1 && last <= 1 && single.size() - last <= 2;
+}
+
+Status RefusePostProcessors(const Json& tokenizer) {
+  size_t templates = 0;
+  return RefuseSteps(tokenizer, "post_processor", "processors", false, [&](const Json& step, bool) {
+    const std::string type = Text(step, "type");
+    if (type != "TemplateProcessing") return type == "ByteLevel";
+    return ++templates == 1 && IsPlainTemplate(Field(step, "single"));
+  });
+}
+
+}  // namespace
+
+Status RefuseForeignParts(const Json& tokenizer, bool pieces) {
+  MOONLIT_RETURN_IF_ERROR(RefuseModel(Field(tokenizer, "model"), pieces));
+  MOONLIT_RETURN_IF_ERROR(RefuseSteps(tokenizer, "normalizer", "normalizers", pieces, KnownNormalizer));
+  MOONLIT_RETURN_IF_ERROR(RefuseSteps(tokenizer, "pre_tokenizer", "pretokenizers", pieces, KnownPreTokenizer));
+  MOONLIT_RETURN_IF_ERROR(RefuseAddedTokens(tokenizer, pieces));
+  return RefusePostProcessors(tokenizer);
+}
+
+}  // namespace moonlit::json_parts
