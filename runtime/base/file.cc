@@ -140,6 +140,17 @@ Status File::ReadAt(uint64_t offset, void* out, size_t size) const {
   return Status();
 }
 
+Result<std::string> ReadText(const std::string& path, uint64_t most) {
+  MOONLIT_ASSIGN_OR_RETURN(const File file, File::Open(path));
+  if (file.size() > most) {
+    return Errorf(Code::kCorrupt, "file %s: expected at most %" PRIu64 " bytes, found %" PRIu64, path.c_str(), most,
+                  file.size());
+  }
+  std::string text(static_cast<size_t>(file.size()), '\0');
+  MOONLIT_RETURN_IF_ERROR(file.ReadAt(0, text.data(), text.size()));
+  return text;
+}
+
 Status RefuseInputs(const std::string& out, std::span<const std::string> inputs) {
   struct stat target, info;
   if (stat(out.c_str(), &target) != 0) return Status();

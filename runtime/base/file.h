@@ -56,6 +56,9 @@ class File {
   std::string path_;
 };
 
+// All of a file of at most `most` bytes. kCorrupt for a larger one; errors of File.
+Result<std::string> ReadText(const std::string& path, uint64_t most);
+
 // kInvalidArgument when `out` is, by whatever name (links are followed), one of `inputs`: whoever writes asks before, with every file
 // that is read for it. What does not exist is neither. One rule for all: device and inode.
 Status RefuseInputs(const std::string& out, std::span<const std::string> inputs);

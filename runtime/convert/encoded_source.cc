@@ -129,22 +129,8 @@ Status EncodedSource::Read(const TensorInfo& tensor, uint64_t offset, void* out,
     return Errorf(Code::kInvalidArgument, "%s has no tensor %s to read", description().c_str(), tensor.name.c_str());
   }
   const Entry& entry = entries_[found->second];
-  if (offset > entry.info.bytes || size > entry.info.bytes - offset) {
-    return Errorf(Code::kInvalidArgument, "%s: bytes %llu + %zu are outside tensor %s of %llu", description().c_str(),
-                  static_cast<unsigned long long>(offset), size, tensor.name.c_str(),
-                  static_cast<unsigned long long>(entry.info.bytes));
-  }
-  if (size == 0) return Status();
-  const size_t row_bytes = TensorRowBytes(entry.info);
-  const size_t first = static_cast<size_t>(offset / row_bytes);
-  const size_t last = static_cast<size_t>((offset + size + row_bytes - 1) / row_bytes);
-  if (offset % row_bytes == 0 && size % row_bytes == 0) {
-    return EncodeRows(entry, first, last - first, static_cast<uint8_t*>(out));
-  }
-  std::vector<uint8_t> whole((last - first) * row_bytes);
-  MOONLIT_RETURN_IF_ERROR(EncodeRows(entry, first, last - first, whole.data()));
-  std::memcpy(out, whole.data() + (offset - uint64_t{first} * row_bytes), size);
-  return Status();
+  return ReadByRows(*this, entry.info, offset, out, size,
+                    [&](size_t first, size_t rows, uint8_t* to) { return EncodeRows(entry, first, rows, to); });
 }
 
 }  // namespace moonlit

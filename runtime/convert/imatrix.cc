@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/file.h"
+#include "runtime/base/quote.h"
 #include "runtime/gguf/gguf.h"
 
 namespace moonlit {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/quote.h"
 #include "runtime/gguf/gguf_parser.h"
 
 namespace moonlit {

@@ -140,7 +140,4 @@ class GgufFile {
   std::vector<uint32_t> string_positions_;
 };
 
-// A name from a file made fit for a message: quoted, control characters escaped, cut after 80 bytes.
-std::string QuoteForMessage(std::string_view text);
-
 }  // namespace moonlit

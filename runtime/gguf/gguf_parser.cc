@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "runtime/base/log.h"
+#include "runtime/base/quote.h"
 
 namespace moonlit {
 namespace {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/gguf/gguf_writer.h"
 
+#include "runtime/base/quote.h"
+
 #include <algorithm>
 #include <bit>
 #include <cinttypes>

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "runtime/base/quote.h"
 #include "runtime/safetensors/safetensors_header.h"
 
 namespace moonlit {
@@ -25,7 +26,7 @@ Result<uint64_t> BytesOf(const SafetensorsTensor& tensor, const std::string& pat
   for (uint64_t dim : tensor.shape) overflow |= __builtin_mul_overflow(bits, dim, &bits);
   if (overflow || bits % 8 != 0) {
     return Errorf(Code::kCorrupt, "file %s: tensor %s: its shape has no whole number of bytes below 2^61: %s",
-                  path.c_str(), QuoteName(tensor.name).c_str(), kAdvice);
+                  path.c_str(), QuoteForMessage(tensor.name).c_str(), kAdvice);
   }
   return bits / 8;
 }
@@ -43,13 +44,13 @@ Status CheckPlaces(const std::vector<SafetensorsTensor>& tensors, uint64_t data_
     if (tensor.offset != end) {
       return Errorf(Code::kCorrupt,
                     "file %s: tensor %s begins at byte %llu of the data, expected %llu (no gap, no overlap): %s",
-                    path.c_str(), QuoteName(tensor.name).c_str(), static_cast<unsigned long long>(tensor.offset),
+                    path.c_str(), QuoteForMessage(tensor.name).c_str(), static_cast<unsigned long long>(tensor.offset),
                     static_cast<unsigned long long>(end), kAdvice);
     }
     // Both are below data_bytes or the sum is checked: no overflow.
     if (tensor.bytes > data_bytes - end) {
       return Errorf(Code::kCorrupt, "file %s: tensor %s needs %llu bytes at %llu of the data, which has %llu: %s",
-                    path.c_str(), QuoteName(tensor.name).c_str(), static_cast<unsigned long long>(tensor.bytes),
+                    path.c_str(), QuoteForMessage(tensor.name).c_str(), static_cast<unsigned long long>(tensor.bytes),
                     static_cast<unsigned long long>(end), static_cast<unsigned long long>(data_bytes), kAdvice);
     }
     end += tensor.bytes;
@@ -107,12 +108,12 @@ Status SafetensorsFile::ReadHeader() {
     const SafetensorsTensor& tensor = tensors_[i];
     if (i != 0 && tensor.name == tensors_[i - 1].name) {
       return Errorf(Code::kCorrupt, "file %s: tensor %s stands twice: %s", path_.c_str(),
-                    QuoteName(tensor.name).c_str(), kAdvice);
+                    QuoteForMessage(tensor.name).c_str(), kAdvice);
     }
     MOONLIT_ASSIGN_OR_RETURN(const uint64_t needed, BytesOf(tensor, path_));
     if (needed == tensor.bytes) continue;
     return Errorf(Code::kCorrupt, "file %s: tensor %s: expected %llu bytes by its type and shape, found %llu: %s",
-                  path_.c_str(), QuoteName(tensor.name).c_str(), static_cast<unsigned long long>(needed),
+                  path_.c_str(), QuoteForMessage(tensor.name).c_str(), static_cast<unsigned long long>(needed),
                   static_cast<unsigned long long>(tensor.bytes), kAdvice);
   }
   const uint64_t data = sizeof length + length;
@@ -131,7 +132,7 @@ const SafetensorsTensor* SafetensorsFile::Find(std::string_view name) const {
 Status SafetensorsFile::Read(const SafetensorsTensor& tensor, uint64_t offset, void* out, size_t size) const {
   if (offset > tensor.bytes || size > tensor.bytes - offset) {
     return Errorf(Code::kInvalidArgument, "file %s: bytes %llu + %zu are outside tensor %s of %llu", path_.c_str(),
-                  static_cast<unsigned long long>(offset), size, QuoteName(tensor.name).c_str(),
+                  static_cast<unsigned long long>(offset), size, QuoteForMessage(tensor.name).c_str(),
                   static_cast<unsigned long long>(tensor.bytes));
   }
   return ReadBytes(tensor.offset + offset, out, size);

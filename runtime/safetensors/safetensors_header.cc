@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "nlohmann/json.hpp"
+#include "runtime/base/quote.h"
 
 namespace moonlit {
 namespace {
@@ -47,7 +48,7 @@ class Reader : public nlohmann::json_sax<Json> {
     place_ = Place::kTensor;
     if (tensors.back().type != nullptr) return true;
     return Fail(Errorf(Code::kUnsupported, "file %s: tensor %s has values of type %s, which this build does not know",
-                       path_.c_str(), QuoteName(tensors.back().name).c_str(), QuoteName(text).c_str()));
+                       path_.c_str(), QuoteForMessage(tensors.back().name).c_str(), QuoteForMessage(text).c_str()));
   }
   bool start_object(std::size_t) override {
     if (place_ == Place::kStart) {
@@ -70,7 +71,7 @@ class Reader : public nlohmann::json_sax<Json> {
     if (name == "dtype") return Enter(Place::kType, &has_type_);
     if (name == "shape") return Enter(Place::kShapeStart, &has_shape_);
     if (name == "data_offsets") return Enter(Place::kOffsetsStart, &has_offsets_);
-    return Fail(Broken("expected dtype, shape and data_offsets, found the field " + QuoteName(name)));
+    return Fail(Broken("expected dtype, shape and data_offsets, found the field " + QuoteForMessage(name)));
   }
   bool start_array(std::size_t) override {
     if (place_ != Place::kShapeStart && place_ != Place::kOffsetsStart) return Unexpected("an array");
@@ -145,7 +146,8 @@ class Reader : public nlohmann::json_sax<Json> {
   }
   bool Unexpected(const char* what) { return Fail(Broken(std::string("found ") + what + " where it has no place")); }
   Status Broken(const std::string& why) const {
-    const std::string where = tensors.empty() ? std::string("the header") : "tensor " + QuoteName(tensors.back().name);
+    const std::string where =
+        tensors.empty() ? std::string("the header") : "tensor " + QuoteForMessage(tensors.back().name);
     return Errorf(Code::kCorrupt, "file %s: %s: %s; download the file again", path_.c_str(), where.c_str(),
                   why.c_str());
   }
@@ -167,18 +169,6 @@ const SafetensorsType* FindSafetensorsType(std::string_view name) {
     if (name == type.name) return &type;
   }
   return nullptr;
-}
-
-std::string QuoteName(std::string_view name) {
-  constexpr size_t kMost = 80;
-  std::string out = "\"";
-  for (const char c : name.substr(0, kMost)) {
-    const auto byte = static_cast<unsigned char>(c);
-    char escaped[8];
-    std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
-    out += byte < 0x20 || byte == 0x7F || c == '"' ? std::string(escaped) : std::string(1, c);
-  }
-  return out + (name.size() > kMost ? "...\"" : "\"");
 }
 
 Result<std::vector<SafetensorsTensor>> ParseSafetensorsHeader(std::string_view json, const std::string& path) {

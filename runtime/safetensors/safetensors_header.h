@@ -17,7 +17,4 @@ namespace moonlit {
 // has its three fields once; not sizes and places. kCorrupt, kUnsupported; `path` is for messages.
 Result<std::vector<SafetensorsTensor>> ParseSafetensorsHeader(std::string_view json, const std::string& path);
 
-// A name made fit for a message: quoted, control characters escaped, cut.
-std::string QuoteName(std::string_view name);
-
 }  // namespace moonlit

@@ -8,6 +8,7 @@
 
 #include "nlohmann/json.hpp"
 
+#include "runtime/base/quote.h"
 #include "runtime/safetensors/safetensors_header.h"
 
 namespace moonlit {
@@ -30,11 +31,7 @@ bool IsPlainName(const std::string& name) {
 }
 
 Result<Map> ReadIndex(const std::string& path) {
-  MOONLIT_ASSIGN_OR_RETURN(const File file, File::Open(path));
-  if (file.size() > kMostIndexBytes)
-    return BrokenIndex(path, "expected at most 64 MiB, found " + std::to_string(file.size()) + " bytes");
-  std::string text(static_cast<size_t>(file.size()), '\0');
-  MOONLIT_RETURN_IF_ERROR(file.ReadAt(0, text.data(), text.size()));
+  MOONLIT_ASSIGN_OR_RETURN(const std::string text, ReadText(path, kMostIndexBytes));
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     return BrokenIndex(path, "expected JSON with an object \"weight_map\"");
@@ -43,7 +40,7 @@ Result<Map> ReadIndex(const std::string& path) {
     const std::string text_of = name.is_string() ? name.get<std::string>() : std::string();
     if (!IsPlainName(text_of)) {
       return BrokenIndex(path, "weight_map: expected the name of a .safetensors file of this folder for tensor " +
-                                   QuoteName(tensor) + ", found " + QuoteName(text_of));
+                                   QuoteForMessage(tensor) + ", found " + QuoteForMessage(text_of));
     }
     map[tensor] = text_of;
   }
@@ -95,13 +92,14 @@ Result<SafetensorsSet> SafetensorsSet::Open(const std::string& folder) {
   for (size_t i = 1; i < set.entries_.size(); ++i) {
     if (set.entries_[i].tensor->name != set.entries_[i - 1].tensor->name) continue;
     return Errorf(Code::kCorrupt, "file %s: tensor %s stands in %s too; the files belong to different models",
-                  set.entries_[i].file->path().c_str(), QuoteName(set.entries_[i].tensor->name).c_str(),
+                  set.entries_[i].file->path().c_str(), QuoteForMessage(set.entries_[i].tensor->name).c_str(),
                   set.entries_[i - 1].file->path().c_str());
   }
   for (const auto& [tensor, name] : map) {
     const SafetensorsEntry found = set.Find(tensor);
     if (found.file != nullptr && found.file->path() == folder + "/" + name) continue;
-    return BrokenIndex(index, "expected tensor " + QuoteName(tensor) + " in " + name + ", which does not have it");
+    return BrokenIndex(index,
+                       "expected tensor " + QuoteForMessage(tensor) + " in " + name + ", which does not have it");
   }
   return set;
 }

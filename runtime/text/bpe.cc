@@ -9,6 +9,7 @@
 #include "runtime/text/merge_table.h"
 #include "runtime/text/normalize.h"
 #include "runtime/text/pretokenizer.h"
+#include "runtime/text/replace_all.h"
 #include "runtime/text/utf8.h"
 #include "runtime/text/vocabulary.h"
 
@@ -36,19 +37,6 @@ struct Candidate {
 // Heaps keep the greatest on top: the lowest rank, then the leftmost pair.
 bool IsLater(const Candidate& a, const Candidate& b) {
   return a.rank > b.rank || (a.rank == b.rank && a.left > b.left);
-}
-
-std::string ReplaceAll(std::string_view text, std::string_view from, std::string_view to) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const size_t found = text.find(from, at);
-    out += text.substr(at, found == std::string_view::npos ? found : found - at);
-    if (found == std::string_view::npos) break;
-    out += to;
-    at = found + from.size();
-  }
-  return out;
 }
 
 class BytePairTokenizer final : public Tokenizer {

@@ -9,8 +9,10 @@
 #include "nlohmann/json.hpp"
 #include "runtime/text/bounded_json.h"
 #include "runtime/text/pretokenizer.h"
+#include "runtime/text/replace_all.h"
 #include "runtime/text/tokenizer_json_parts.h"
 #include "runtime/text/tokenizer_json_refusals.h"
+#include "runtime/text/utf8.h"
 
 namespace moonlit {
 namespace {
@@ -18,7 +20,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kFile[] = "tokenizer.json";
-constexpr char kMetaSpace[] = "\xe2\x96\x81";
 
 Status Broken(const std::string& why) {
   return Errorf(Code::kCorrupt, "%s: %s; download it again", kFile, why.c_str());
@@ -35,12 +36,6 @@ bool LooksSpecial(std::string_view token) {
 bool IsByteToken(std::string_view token) {
   const auto hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f'); };
   return token.size() == 6 && token.starts_with("<0x") && token[5] == '>' && hex(token[3]) && hex(token[4]);
-}
-
-std::string ReplaceAll(std::string text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  return text;
 }
 
 class Importer {
@@ -121,7 +116,7 @@ class Importer {
       std::string content = json_parts::Text(token, "content");
       if (content.empty()) return Broken("added_tokens: expected objects with content and id");
       const bool control = json_parts::Flag(token, "special", false) || LooksSpecial(content);
-      if (!control && !bytes_fall_back_) content = ReplaceAll(std::move(content), kMetaSpace, " ");
+      if (!control && !bytes_fall_back_) content = ReplaceAll(content, kMetaSpace, " ");
       MOONLIT_RETURN_IF_ERROR(Place(content, json_parts::Field(token, "id"),
                                     control ? TokenType::kControl : TokenType::kUserDefined, true));
       const auto id = json_parts::Field(token, "id").get<int32_t>();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/text/pretokenizer.h"
+#include "runtime/text/replace_all.h"
 #include "runtime/text/utf8.h"
 
 namespace moonlit::json_parts {
@@ -31,11 +32,6 @@ void Walk(const Json& step, const char* list, int depth, const std::function<voi
   }
 }
 
-void ReplaceAll(std::string* text, std::string_view from, std::string_view to) {
-  for (size_t at = text->find(from); at != std::string::npos; at = text->find(from, at + to.size()))
-    text->replace(at, from.size(), to);
-}
-
 // As pretokenizers.inc writes it: line ends and characters beyond ASCII as escapes, contractions spelt out.
 std::string Canonical(std::string_view pattern) {
   std::string out;
@@ -53,8 +49,7 @@ std::string Canonical(std::string_view pattern) {
     }
     at += length;
   }
-  ReplaceAll(&out, "(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])");
-  return out;
+  return ReplaceAll(out, "(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])");
 }
 
 // The pattern of a Split; nothing when its matches are not pieces of their own.

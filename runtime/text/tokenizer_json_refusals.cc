@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/text/tokenizer_json_refusals.h"
 
-#include <algorithm>
 #include <string>
 
 #include "runtime/text/tokenizer_json_parts.h"
+#include "runtime/text/utf8.h"
 
 namespace moonlit::json_parts {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr char kMetaSpace[] = "\xe2\x96\x81";
 
 std::string Shown(const Json& value) {
   return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 200);
@@ -66,10 +64,6 @@ Status RefuseSteps(const Json& tokenizer, const char* part, const char* list, bo
   return status;
 }
 
-bool IsAscii(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-}
-
 Status RefuseAddedTokens(const Json& tokenizer, bool pieces) {
   const Json& added = Field(tokenizer, "added_tokens");
   const bool normalizes = !Field(tokenizer, "normalizer").is_null();
@@ -83,7 +77,7 @@ Status RefuseAddedTokens(const Json& tokenizer, bool pieces) {
                       Shown(value).c_str());
       if (std::string_view(field).ends_with("strip")) continue;
       // Sought in the normalized text, which is the text itself, or has the same ASCII characters.
-      if (std::string_view(field) == "normalized" && (!normalizes || (!pieces && IsAscii(content)))) continue;
+      if (std::string_view(field) == "normalized" && (!normalizes || (!pieces && Utf8IsAscii(content)))) continue;
       return Errorf(Code::kUnsupported,
                     "tokenizer.json: added_tokens: token \"%s\" has %s, which this build can't compute",
                     content.substr(0, 60).c_str(), field);

@@ -2,6 +2,8 @@
 #include "runtime/weights/rows.h"
 
 #include <algorithm>
+#include <cstring>
+#include <vector>
 
 namespace moonlit {
 
@@ -18,6 +20,25 @@ Status ReadRows(const WeightSource& source, const TensorInfo& tensor, size_t fir
         source.description().c_str(), tensor.name.c_str(), first, last, tensor.shape.rows(), row_bytes, out_bytes);
   }
   return source.Read(tensor, uint64_t{first} * row_bytes, out, (last - first) * row_bytes);
+}
+
+Status ReadByRows(const WeightSource& source, const TensorInfo& tensor, uint64_t offset, void* out, size_t size,
+                  const std::function<Status(size_t first, size_t rows, uint8_t* out)>& read_rows) {
+  if (offset > tensor.bytes || size > tensor.bytes - offset) {
+    return Errorf(Code::kInvalidArgument, "%s: bytes %llu + %zu are outside tensor %s of %llu",
+                  source.description().c_str(), static_cast<unsigned long long>(offset), size, tensor.name.c_str(),
+                  static_cast<unsigned long long>(tensor.bytes));
+  }
+  if (size == 0) return Status();
+  const size_t row_bytes = TensorRowBytes(tensor);
+  const size_t first = static_cast<size_t>(offset / row_bytes);
+  const size_t last = static_cast<size_t>((offset + size + row_bytes - 1) / row_bytes);
+  if (offset % row_bytes == 0 && size % row_bytes == 0)
+    return read_rows(first, last - first, static_cast<uint8_t*>(out));
+  std::vector<uint8_t> whole((last - first) * row_bytes);
+  MOONLIT_RETURN_IF_ERROR(read_rows(first, last - first, whole.data()));
+  std::memcpy(out, whole.data() + (offset - uint64_t{first} * row_bytes), size);
+  return Status();
 }
 
 Status ForEachRowPiece(const WeightSource& source, const TensorInfo& tensor, size_t first, size_t last, void* staging,

@@ -34,6 +34,11 @@ inline size_t StagingBytes(const TensorInfo& tensor) { return RowsPerPiece(tenso
 Status ReadRows(const WeightSource& source, const TensorInfo& tensor, size_t first, size_t last, void* out,
                 size_t out_bytes);
 
+// WeightSource::Read of a source that can only make whole rows: bytes [offset, offset + size) of the tensor by `read_rows`, which puts
+// rows [first, first + rows) into its `out`. Costs a copy where the bytes are no whole rows. kInvalidArgument for bytes outside.
+Status ReadByRows(const WeightSource& source, const TensorInfo& tensor, uint64_t offset, void* out, size_t size,
+                  const std::function<Status(size_t first, size_t rows, uint8_t* out)>& read_rows);
+
 struct RowPiece {
   size_t first_row;
   size_t rows;

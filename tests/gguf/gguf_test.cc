@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/quote.h"
 #include "runtime/gguf/gguf_writer.h"
 #include "tests/support/gguf_bytes.h"
 #include "tests/support/temp_folder.h"

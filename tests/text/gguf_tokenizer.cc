@@ -2,8 +2,6 @@
 #include "gguf_tokenizer.h"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "runtime/gguf/gguf.h"
 
@@ -94,13 +92,6 @@ TokenizerData FromJson(const nlohmann::json& json, const std::string& pre) {
 std::string VocabularyFolder() { return std::string(MOONLIT_SOURCE_DIR) + "/../shared/fixtures/tokenizers"; }
 
 bool Exists(const std::string& path) { return std::filesystem::exists(path); }
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream out;
-  out << file.rdbuf();
-  return out.str();
-}
 
 std::string FromHex(const std::string& hex) {
   std::string bytes;

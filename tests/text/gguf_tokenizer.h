@@ -20,7 +20,6 @@ Result<std::unique_ptr<const Tokenizer>> ReadTokenizer(const std::string& path);
 // copied.
 std::string VocabularyFolder();
 bool Exists(const std::string& path);
-std::string ReadFile(const std::string& path);
 std::string FromHex(const std::string& hex);
 
 }  // namespace moonlit::test

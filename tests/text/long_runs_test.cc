@@ -14,6 +14,7 @@
 #include "gguf_tokenizer.h"
 #include "runtime/text/pretokenizer.h"
 #include "tests/support/slowed.h"
+#include "tests/support/temp_folder.h"
 
 namespace moonlit::test {
 namespace {
@@ -68,7 +69,7 @@ std::vector<std::pair<std::string, std::string>> Runs(size_t run_bytes) {
 
 const nlohmann::json& Golden() {
   static const nlohmann::json golden =
-      nlohmann::json::parse(ReadFile(std::string(MOONLIT_SOURCE_DIR) + "/tests/data/tokenizer_golden.json"));
+      nlohmann::json::parse(ReadWholeFile(std::string(MOONLIT_SOURCE_DIR) + "/tests/data/tokenizer_golden.json"));
   return golden;
 }
 

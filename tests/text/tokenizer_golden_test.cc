@@ -10,6 +10,7 @@
 
 #include "gguf_tokenizer.h"
 #include "runtime/text/pretokenizer.h"
+#include "tests/support/temp_folder.h"
 
 namespace moonlit::test {
 namespace {
@@ -18,7 +19,7 @@ using Ids = std::vector<int32_t>;
 
 const nlohmann::json& Golden() {
   static const nlohmann::json golden =
-      nlohmann::json::parse(ReadFile(std::string(MOONLIT_SOURCE_DIR) + "/tests/data/tokenizer_golden.json"));
+      nlohmann::json::parse(ReadWholeFile(std::string(MOONLIT_SOURCE_DIR) + "/tests/data/tokenizer_golden.json"));
   return golden;
 }
 

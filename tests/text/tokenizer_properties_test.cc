@@ -10,6 +10,7 @@
 #include "runtime/text/byte_alphabet.h"
 #include "runtime/text/utf8.h"
 #include "runtime/text/utf8_stream.h"
+#include "tests/support/temp_folder.h"
 
 namespace moonlit::test {
 namespace {
@@ -24,7 +25,7 @@ std::vector<std::pair<std::string, std::unique_ptr<const Tokenizer>>> Tokenizers
     if (tokenizer.ok()) out.emplace_back(name, std::move(tokenizer).value());
   };
   const auto golden =
-      nlohmann::json::parse(ReadFile(std::string(MOONLIT_SOURCE_DIR) + "/tests/data/tokenizer_golden.json"));
+      nlohmann::json::parse(ReadWholeFile(std::string(MOONLIT_SOURCE_DIR) + "/tests/data/tokenizer_golden.json"));
   for (const char* pre : {"default", "llama-bpe", "gpt-4o", "deepseek-llm", "gpt-2"}) {
     add(pre, Tokenizer::Create(FromJson(golden["vocabularies"]["pairs"], pre)));
   }

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "gguf_tokenizer.h"
+#include "tests/support/temp_folder.h"
 
 namespace moonlit::test {
 namespace {
@@ -36,7 +37,7 @@ class VocabularyGolden : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(VocabularyGolden, AwkwardInputs) {
-  const nlohmann::json golden = nlohmann::json::parse(ReadFile(cases_));
+  const nlohmann::json golden = nlohmann::json::parse(ReadWholeFile(cases_));
   ASSERT_EQ(golden["cases"].size(), 40u);
   for (const auto& one : golden["cases"]) {
     SCOPED_TRACE(one["name"].get<std::string>());
@@ -53,8 +54,8 @@ TEST_P(VocabularyGolden, AwkwardInputs) {
 
 TEST_P(VocabularyGolden, UpstreamInputs) {
   constexpr std::string_view kSeparator = "\n__ggml_vocab_test__\n";
-  const std::string inputs = ReadFile(gguf_ + ".inp");
-  std::istringstream expected(ReadFile(gguf_ + ".out"));
+  const std::string inputs = ReadWholeFile(gguf_ + ".inp");
+  std::istringstream expected(ReadWholeFile(gguf_ + ".out"));
   size_t begin = 0;
   size_t count = 0;
   for (; begin <= inputs.size(); ++count) {
