@@ -27,6 +27,7 @@ struct OpenedModel {
   std::shared_ptr<const WeightSource> weights;
   std::shared_ptr<const Metadata> metadata;
   std::shared_ptr<const GgufSource> gguf;  // null for a folder
+  std::string folder_header;               // that the folder's GGUF file would have; empty for a file
 };
 
 Result<std::unique_ptr<GgufSource>> OpenGguf(const std::string& path) {
@@ -40,7 +41,7 @@ Result<std::unique_ptr<GgufSource>> OpenGguf(const std::string& path) {
 OpenedModel FromGguf(std::unique_ptr<GgufSource> opened) {
   const std::shared_ptr<const GgufSource> source = std::move(opened);
   // The metadata live as long as the source.
-  return {source, std::shared_ptr<const Metadata>(source, &source->metadata()), source};
+  return {source, std::shared_ptr<const Metadata>(source, &source->metadata()), source, ""};
 }
 
 Result<std::string> FindPath(const std::string& path) {
@@ -52,7 +53,7 @@ Result<OpenedModel> Open(const std::string& path, const LoadOptions& options) {
   OpenedModel model;
   if (IsFolder(found)) {
     MOONLIT_ASSIGN_OR_RETURN(const HuggingFaceModel folder, OpenHuggingFace(found, options.pre_tokenizer));
-    model = {folder.weights, folder.metadata, nullptr};
+    model = {folder.weights, folder.metadata, nullptr, HeaderOf(folder)};
   } else {
     MOONLIT_ASSIGN_OR_RETURN(std::unique_ptr<GgufSource> opened, OpenGguf(found));
     model = FromGguf(std::move(opened));
@@ -64,7 +65,8 @@ Result<OpenedModel> Open(const std::string& path, const LoadOptions& options) {
   return model;
 }
 
-// Headers, which name and place every tensor, and samples of the weights: models of one shape differ there.
+// Headers, which name and place every tensor (of a folder: what its metadata and tensors would be in one), and samples of the
+// weights: models of one shape differ there.
 Result<std::string> Identify(const ModelConfig& config, const OpenedModel& model) {
   const WeightSource& source = *model.weights;
   constexpr uint64_t kSamples = 64;
@@ -72,6 +74,8 @@ Result<std::string> Identify(const ModelConfig& config, const OpenedModel& model
   Checksum sum;
   if (model.gguf != nullptr) {
     for (const GgufFile& file : model.gguf->files()) sum.Add(file.header().data(), file.header().size());
+  } else {
+    sum.Add(model.folder_header.data(), model.folder_header.size());
   }
   uint64_t total = 0, passed = 0, sample = 0;
   for (const TensorInfo* tensor : source.All()) total += tensor->bytes;
@@ -88,6 +92,14 @@ Result<std::string> Identify(const ModelConfig& config, const OpenedModel& model
   char text[17];
   std::snprintf(text, sizeof(text), "%016" PRIx64, sum.Value());
   return (config.name.empty() ? config.architecture : config.name) + " " + text;
+}
+
+// Rows of the table of learned positions; 0: there is none.
+size_t LearnedPositions(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    if (node.op == Op::kAddPositions) return graph.weights()[node.weights[0]].shape[0];
+  }
+  return 0;
 }
 
 ModelFacts CollectFacts(const ModelConfig& config, const WeightSource& source) {
@@ -129,6 +141,7 @@ Result<LoadedModel> OpenModel(const std::string& path, const LoadOptions& option
   model.tokenizer = std::move(checked.tokenizer);
   ReturnFreedMemory();
   model.facts = CollectFacts(checked.loaded.config, *source);
+  model.facts.n_positions = LearnedPositions(checked.loaded.graph);
   MOONLIT_ASSIGN_OR_RETURN(model.facts.identity, Identify(checked.loaded.config, opened));
   auto graph = std::make_shared<const Graph>(std::move(checked.loaded.graph));
   model.make_plan = [source, graph](const PlanOptions& options) { return Plan::Create(*graph, *source, options); };

@@ -39,6 +39,7 @@ Result<EngineOptions> ToEngineOptions(const moonlit_model_options& from) {
   EngineOptions to;
   to.threads = from.threads;
   to.n_ctx = from.n_ctx;
+  if (from.default_ctx != 0) to.default_ctx = from.default_ctx;
   to.max_sessions = from.max_sessions;
   to.chunk_tokens = from.chunk_tokens;
   to.page_tokens = from.page_tokens;
@@ -84,6 +85,7 @@ void moonlit_model_options_init(moonlit_model_options* options, size_t size) {
   defaults.chunk_tokens = 512;
   defaults.page_tokens = 64;
   defaults.share_prefixes = 1;
+  defaults.default_ctx = static_cast<uint32_t>(moonlit::EngineOptions{}.default_ctx);
   moonlit::api::WriteSized(defaults, size, options);
 }
 
@@ -93,6 +95,8 @@ moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* o
     if (path == nullptr || model == nullptr) return Status(Code::kInvalidArgument, "path and model must not be NULL");
     const moonlit_model_options complete = moonlit::api::Complete(options);
     moonlit::LoadOptions load;
+    if (complete.quantize != nullptr && *complete.quantize == '\0')
+      return Status(Code::kInvalidArgument, "quantize: expected a type like Q8_0, found an empty name");
     if (complete.quantize != nullptr) load.quantize = complete.quantize;
     if (complete.pre_tokenizer != nullptr) load.pre_tokenizer = complete.pre_tokenizer;
     auto handle = std::make_unique<moonlit_model>();

@@ -25,26 +25,15 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kMostJsonBytes = uint64_t{256} << 20;
 
-Result<std::string> ReadText(const std::string& path) {
-  MOONLIT_ASSIGN_OR_RETURN(const File file, File::Open(path));
-  if (file.size() > kMostJsonBytes) {
-    return Errorf(Code::kCorrupt, "file %s: expected at most %llu bytes, found %llu", path.c_str(),
-                  static_cast<unsigned long long>(kMostJsonBytes), static_cast<unsigned long long>(file.size()));
-  }
-  std::string text(static_cast<size_t>(file.size()), '\0');
-  MOONLIT_RETURN_IF_ERROR(file.ReadAt(0, text.data(), text.size()));
-  return text;
-}
-
 // Empty when there is no such file.
 Result<std::string> ReadOptional(const std::string& path) {
-  Result<std::string> text = ReadText(path);
+  Result<std::string> text = ReadText(path, kMostJsonBytes);
   return text.ok() || text.status().code() != Code::kNotFound ? text : Result<std::string>(std::string());
 }
 
 Result<Json> ReadConfig(const std::string& folder) {
   const std::string path = folder + "/config.json";
-  Result<std::string> text = ReadText(path);
+  Result<std::string> text = ReadText(path, kMostJsonBytes);
   if (text.status().code() == Code::kNotFound) {
     return Errorf(Code::kNotFound,
                   "folder %s: expected a Hugging Face model, but there is no config.json: name its folder, or a "
@@ -60,14 +49,14 @@ Result<Json> ReadConfig(const std::string& folder) {
 
 Result<TokenizerData> ReadTokenizer(const std::string& folder, const std::string& pre, const std::string& architecture,
                                     size_t vocab_size) {
-  Result<std::string> json = ReadText(folder + "/tokenizer.json");
+  Result<std::string> json = ReadText(folder + "/tokenizer.json", kMostJsonBytes);
   if (json.status().code() == Code::kNotFound) {
     return Errorf(Code::kNotFound, "folder %s: there is no tokenizer.json, which this build reads the tokenizer from",
                   folder.c_str());
   }
   MOONLIT_RETURN_IF_ERROR(json.status());
   MOONLIT_ASSIGN_OR_RETURN(const std::string tokenizer_config, ReadOptional(folder + "/tokenizer_config.json"));
-  MOONLIT_ASSIGN_OR_RETURN(const std::string config, ReadText(folder + "/config.json"));
+  MOONLIT_ASSIGN_OR_RETURN(const std::string config, ReadText(folder + "/config.json", kMostJsonBytes));
   MOONLIT_ASSIGN_OR_RETURN(const std::string chat_template, ReadOptional(folder + "/chat_template.jinja"));
   TokenizerFiles files;
   files.tokenizer_json = *json;
@@ -174,6 +163,13 @@ Result<HuggingFaceModel> OpenHuggingFace(const std::string& folder, const std::s
                            ReadTokenizer(folder, pre, architecture, table->shape.rows()));
   SetTokenizerKeys(tokenizer, &metadata);
   return HuggingFaceModel{std::make_shared<const MetadataMap>(std::move(metadata)), std::move(source)};
+}
+
+std::string HeaderOf(const HuggingFaceModel& model) {
+  GgufWriter writer;
+  for (const auto& [key, value] : model.metadata->entries()) WriteValue(key, value, &writer);
+  AddTensors(*model.weights, &writer);
+  return writer.Header();
 }
 
 Result<std::shared_ptr<const MetadataMap>> OpenHuggingFaceTokenizer(const std::string& folder, const std::string& pre) {

@@ -25,6 +25,9 @@ bool IsFolder(const std::string& path);
 // `pre`: a pre-tokenizer's name that overrides what tokenizer.json says; empty: none. Errors: kNotFound (a file of the folder), and
 // those of SafetensorsSet::Open, MapHuggingFace, HuggingFaceSource::Create and ImportTokenizer.
 Result<HuggingFaceModel> OpenHuggingFace(const std::string& folder, const std::string& pre);
+// The header of the GGUF file that the folder would be converted to: tells folders apart by all that config.json and the tokenizer's
+// files make of them.
+std::string HeaderOf(const HuggingFaceModel& model);
 // The tokenizer alone; needs no weights.
 Result<std::shared_ptr<const MetadataMap>> OpenHuggingFaceTokenizer(const std::string& folder, const std::string& pre);
 

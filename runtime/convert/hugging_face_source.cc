@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "runtime/base/checksum.h"
+#include "runtime/weights/fingerprint.h"
 #include "runtime/weights/rows.h"
 
 namespace moonlit {
@@ -166,24 +167,15 @@ Status HuggingFaceSource::Read(const TensorInfo& tensor, uint64_t offset, void* 
   if (found == by_name_.end())
     return Errorf(Code::kInvalidArgument, "%s has no tensor %s to read", folder_.c_str(), tensor.name.c_str());
   const Entry& entry = entries_[found->second];
-  if (offset > entry.info.bytes || size > entry.info.bytes - offset) {
-    return Errorf(Code::kInvalidArgument, "%s: bytes %llu + %zu are outside tensor %s", folder_.c_str(),
-                  static_cast<unsigned long long>(offset), size, tensor.name.c_str());
-  }
-  if (size == 0) return Status();
   if (entry.parts.empty()) {
-    std::memcpy(out, reinterpret_cast<const uint8_t*>(rope_divisors_.data()) + offset, size);
-    return Status();
+    const TensorInfo& info = entry.info;
+    return ReadByRows(*this, info, offset, out, size, [&](size_t, size_t, uint8_t* to) {
+      std::memcpy(to, rope_divisors_.data(), static_cast<size_t>(info.bytes));
+      return Status();
+    });
   }
-  const size_t row_bytes = TensorRowBytes(entry.info);
-  const size_t first = static_cast<size_t>(offset / row_bytes);
-  const size_t last = static_cast<size_t>((offset + size + row_bytes - 1) / row_bytes);
-  if (offset % row_bytes == 0 && size % row_bytes == 0)
-    return ReadRows(entry, first, last - first, static_cast<uint8_t*>(out));
-  std::vector<uint8_t> whole((last - first) * row_bytes);
-  MOONLIT_RETURN_IF_ERROR(ReadRows(entry, first, last - first, whole.data()));
-  std::memcpy(out, whole.data() + (offset - uint64_t{first} * row_bytes), size);
-  return Status();
+  return ReadByRows(*this, entry.info, offset, out, size,
+                    [&](size_t first, size_t rows, uint8_t* to) { return ReadRows(entry, first, rows, to); });
 }
 
 std::vector<std::string> HuggingFaceSource::Files() const {
@@ -200,17 +192,15 @@ Result<uint64_t> HuggingFaceSource::Fingerprint() const {
   Checksum sum;
   for (const SafetensorsFile& file : set_.files()) {
     if (file.file() == nullptr) return WeightSource::Fingerprint();
-    const FileIdentity& id = file.file()->identity();
-    const uint64_t words[] = {id.size, static_cast<uint64_t>(id.modified_ns), id.inode, id.device,
-                              file.header().size()};
-    sum.Add(words, sizeof words);
-    sum.Add(file.header().data(), file.header().size());
+    MOONLIT_RETURN_IF_ERROR(AddFingerprint(*file.file(), file.header().data(), file.header().size(), &sum));
   }
   // What config.json makes of them.
   sum.Add(rope_divisors_.data(), rope_divisors_.size() * sizeof(float));
   for (const Entry& entry : entries_) {
-    const uint64_t words[] = {static_cast<uint64_t>(entry.order), entry.group_rows, uint64_t{entry.add_one}};
+    const uint64_t words[] = {static_cast<uint64_t>(entry.order), entry.group_rows, uint64_t{entry.add_one},
+                              static_cast<uint64_t>(entry.info.format), entry.info.bytes};
     sum.Add(entry.info.name.data(), entry.info.name.size());
+    for (const SafetensorsEntry& part : entry.parts) sum.Add(part.tensor->name.data(), part.tensor->name.size());
     sum.Add(words, sizeof words);
   }
   return sum.Value();

@@ -33,7 +33,7 @@ class HuggingFaceSource : public WeightSource {
   std::string description() const override { return folder_; }
   // What a model may have in its folder: *.safetensors, *.json, *.jinja.
   std::vector<std::string> Files() const override;
-  // Of every file: size, time of change, inode and header.
+  // Of every file: size, time of change, inode, header and 64 blocks; and what config.json makes of the tensors.
   Result<uint64_t> Fingerprint() const override;
 
  private:

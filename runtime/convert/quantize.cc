@@ -10,6 +10,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/base/log.h"
+#include "runtime/base/quote.h"
 #include "runtime/convert/encoded_source.h"
 #include "runtime/convert/mixture.h"
 #include "runtime/convert/write_tensors.h"

@@ -86,19 +86,22 @@ Status WriteTensor(const WeightSource& source, const TensorInfo& tensor, ThreadP
 
 }  // namespace
 
-Status WriteTensors(const WeightSource& source, const std::string& path, const WriteTensorsOptions& options,
-                    GgufWriter* writer) {
-  const std::vector<const TensorInfo*> tensors = source.All();
-  for (const TensorInfo* tensor : tensors) {
+void AddTensors(const WeightSource& source, GgufWriter* writer) {
+  for (const TensorInfo* tensor : source.All()) {
     std::vector<uint64_t> dims;
     for (size_t i = 0; i < tensor->shape.rank(); ++i) dims.push_back(tensor->shape[i]);
     writer->AddTensor(tensor->name, tensor->format, dims);
   }
+}
+
+Status WriteTensors(const WeightSource& source, const std::string& path, const WriteTensorsOptions& options,
+                    GgufWriter* writer) {
+  AddTensors(source, writer);
   MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool, ThreadPool::Create({.threads = options.threads}));
   MOONLIT_RETURN_IF_ERROR(writer->Begin(path));
   Progress progress(options, writer->tensor_bytes());
   std::vector<uint8_t> bytes;
-  for (const TensorInfo* tensor : tensors)
+  for (const TensorInfo* tensor : source.All())
     MOONLIT_RETURN_IF_ERROR(WriteTensor(source, *tensor, *pool, &bytes, writer, &progress));
   return writer->Finish();
 }

@@ -19,6 +19,9 @@ struct WriteTensorsOptions {
   std::function<bool(uint64_t done, uint64_t total)> progress = {};
 };
 
+// Every tensor of `source` in the header of `writer`, in order.
+void AddTensors(const WeightSource& source, GgufWriter* writer);
+
 // `writer` has its keys already; it gets every tensor of `source`, in order, and is finished. Nothing stands under `path` unless
 // everything went well. The bytes do not depend on the number of threads. Errors: of the source, of the writer, kCancelled.
 Status WriteTensors(const WeightSource& source, const std::string& path, const WriteTensorsOptions& options,

@@ -15,7 +15,6 @@
 namespace moonlit {
 namespace {
 
-constexpr size_t kDefaultContext = 4096;
 constexpr size_t kMostContext = size_t{1} << 24;
 constexpr size_t kMostSessions = 65536;
 constexpr size_t kMostChunk = 65536;
@@ -28,11 +27,18 @@ Status CheckRange(const char* name, size_t value, size_t least, size_t most) {
 }
 
 Status FillDefaults(const ModelFacts& facts, Variant variant, EngineOptions& o) {
-  if (o.n_ctx == 0) o.n_ctx = facts.n_ctx_train == 0 ? kDefaultContext : std::min(facts.n_ctx_train, kDefaultContext);
+  if (o.n_ctx == 0) o.n_ctx = facts.n_ctx_train == 0 ? o.default_ctx : std::min(facts.n_ctx_train, o.default_ctx);
   if (o.default_key_type) o.key_type = DefaultCacheType(variant);
   if (o.default_value_type) o.value_type = DefaultCacheType(variant);
   o.variant = VariantName(variant);
   MOONLIT_RETURN_IF_ERROR(CheckRange("n_ctx", o.n_ctx, 1, kMostContext));
+  if (facts.n_positions != 0 && o.n_ctx > facts.n_positions) {
+    return Errorf(
+        Code::kInvalidArgument,
+        "the context is %zu tokens, but the model has learned %zu positions and can read no further: ask for a "
+        "shorter one",
+        o.n_ctx, facts.n_positions);
+  }
   MOONLIT_RETURN_IF_ERROR(CheckRange("max_sessions", o.max_sessions, 1, kMostSessions));
   MOONLIT_RETURN_IF_ERROR(CheckRange("chunk_tokens", o.chunk_tokens, 1, kMostChunk));
   MOONLIT_RETURN_IF_ERROR(CheckRange("page_tokens", o.page_tokens, kAttentionTile, kMostPageTokens));

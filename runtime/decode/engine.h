@@ -29,8 +29,9 @@
 namespace moonlit {
 
 struct EngineOptions {
-  size_t threads = 0;         // 0: DefaultThreadCount
-  size_t n_ctx = 0;           // tokens a session may hold; 0: the model's training context, at most 4096
+  size_t threads = 0;  // 0: DefaultThreadCount
+  size_t n_ctx = 0;    // tokens a session may hold; 0: the model's training context, at most default_ctx
+  size_t default_ctx = 4096;
   size_t max_sessions = 1;    // the pool holds max_sessions * n_ctx tokens
   size_t chunk_tokens = 512;  // most rows of one step (llama.cpp's -ub)
   size_t page_tokens = 64;
@@ -61,6 +62,7 @@ struct ModelFacts {
   std::string file;
   std::vector<std::string> files = {};  // WeightSource::Files: no output may replace one
   size_t n_vocab = 0, n_ctx_train = 0, n_layers = 0, n_embd = 0, n_heads = 0, n_kv_heads = 0;
+  size_t n_positions = 0;  // that the model has learned, so that no context is longer; 0: any
   uint64_t parameters = 0;
   uint64_t file_bytes = 0;  // of the tensors
   std::string file_type;    // "Q4_0", "mostly Q4_K": the format with the most bytes

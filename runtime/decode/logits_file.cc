@@ -119,7 +119,7 @@ Result<std::span<const float>> LogitsReader::Next() {
   position_ += row_.size() * sizeof(uint16_t);
   float range[2];
   std::memcpy(range, row_.data(), sizeof range);
-  if (!(range[0] >= 0) || !std::isfinite(range[0]) || !std::isfinite(range[1]))
+  if (!(range[0] >= 0) || !std::isfinite(range[0]) || !std::isfinite(range[0] * kSteps + range[1]))
     return Errorf(Code::kCorrupt, "%s: a scale is not a number: the file is damaged", file_.path().c_str());
   for (size_t i = 0; i < values_.size(); ++i)
     values_[i] = range[0] * static_cast<float>(row_[kRowHeader + i]) + range[1];

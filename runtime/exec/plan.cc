@@ -53,7 +53,7 @@ class PlanImpl : public Plan {
   void AddAttention(const FusedStage& stage);
   void PrepareChoices();
   void PlaceExperts();
-  size_t PlaceStates();
+  Result<size_t> PlaceStates();
   void MakeStages();
   void Add(std::unique_ptr<ExecStage> stage) { stages_.push_back(std::move(stage)); }
   RopeAngles* AnglesFor(const RopeSpec& spec);
@@ -131,7 +131,7 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   MOONLIT_ASSIGN_OR_RETURN(plan->weights_, WeightStore::Plan(plan->graph_, source, packing));
   MOONLIT_RETURN_IF_ERROR(plan->MakeCacheGroups());
   const size_t positions = plan->ReadSizes();
-  size_t scratch = plan->PlaceStates();
+  MOONLIT_ASSIGN_OR_RETURN(size_t scratch, plan->PlaceStates());
   const bool has_state = plan->state_floats_ != 0;
   plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size(), positions, has_state);
   plan->learned_positions_ = positions != kAnyPosition;
@@ -304,14 +304,22 @@ void PlanImpl::PlaceExperts() {
   }
 }
 
-// Gives every recurrent node its part of a sequence's state. Returns the bytes of scratch that they want in a thread.
-size_t PlanImpl::PlaceStates() {
+// Gives every recurrent node its part of a sequence's state. Returns the bytes of scratch that they want in a thread. Heads and sizes
+// come from the file, so their products are checked: addresses may have 32 bits.
+Result<size_t> PlanImpl::PlaceStates() {
+  constexpr uint64_t kMostFloats = std::min<uint64_t>(UINT32_MAX, SIZE_MAX / sizeof(float));
   size_t scratch = 0;
   for (const FusedStage& stage : fused_.stages) {
-    const size_t floats = StateFloats(graph_, stage);
+    const uint64_t floats = StateFloats(graph_, stage);
     if (floats == 0) continue;
+    if (floats > kMostFloats - state_floats_) {
+      return Errorf(Code::kOutOfMemory,
+                    "recurrent layers: the state of one sequence has %llu floats and more; expected at most %llu",
+                    static_cast<unsigned long long>(state_floats_ + floats),
+                    static_cast<unsigned long long>(kMostFloats));
+    }
     bindings_.state_offsets.push_back(state_floats_);
-    state_floats_ += floats;
+    state_floats_ += static_cast<size_t>(floats);
     scratch = std::max(scratch, RecurrentScratch(stage));
   }
   return scratch;

@@ -54,7 +54,7 @@ size_t GatedUnitOutputs(const PackedMatrix& gate, const PackedMatrix& up, bool a
 bool GatedOutputIsA8(const PackedMatrix& gate, const PackedMatrix& up, bool exact, bool output_wants_floats);
 
 // Floats of a sequence's state that the stage keeps (0: none), and bytes of scratch that it wants in a thread.
-size_t StateFloats(const Graph& graph, const FusedStage& stage);
+uint64_t StateFloats(const Graph& graph, const FusedStage& stage);
 size_t RecurrentScratch(const FusedStage& stage);
 
 }  // namespace moonlit

@@ -69,6 +69,10 @@ class Fuser {
     });
   }
 
+  void EmitPositions(const Node& n) {
+    Emit(StageKind::kAddPositions, n).parts.push_back({n.weights[0], n.weights.size() > 1 ? n.weights[1] : kNoWeight});
+  }
+
   void EmitNode(uint32_t i) {
     const Node& n = node(i);
     done_[i] = true;
@@ -77,8 +81,7 @@ class Fuser {
         Emit(StageKind::kEmbed, n).parts.push_back({n.weights[0], kNoWeight, n.output});
         break;
       case Op::kAddPositions:
-        Emit(StageKind::kAddPositions, n)
-            .parts.push_back({n.weights[0], n.weights.size() > 1 ? n.weights[1] : kNoWeight});
+        EmitPositions(n);
         break;
       case Op::kNorm:
         EmitNorm(n);

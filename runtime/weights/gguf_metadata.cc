@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/quote.h"
 #include "runtime/weights/gguf_source.h"
 
 namespace moonlit {

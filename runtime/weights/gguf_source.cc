@@ -7,7 +7,8 @@
 #include <limits>
 #include <new>
 
-#include "runtime/base/checksum.h"
+#include "runtime/base/quote.h"
+#include "runtime/weights/fingerprint.h"
 
 namespace moonlit {
 namespace {
@@ -220,25 +221,10 @@ Result<uint64_t> WeightSource::Fingerprint() const {
 }
 
 Result<uint64_t> GgufSource::Fingerprint() const {
-  constexpr size_t kBlocks = 64, kBlockBytes = 4096;
   Checksum sum;
-  std::vector<uint8_t> block(kBlockBytes);
   for (const GgufFile& part : files_) {
     if (part.file() == nullptr) return WeightSource::Fingerprint();
-    const File& file = *part.file();
-    const FileIdentity& id = file.identity();
-    const uint64_t words[] = {id.size, static_cast<uint64_t>(id.modified_ns), id.inode, id.device,
-                              part.header().size()};
-    sum.Add(words, sizeof words);
-    sum.Add(part.header().data(), part.header().size());
-    // Evenly spread, the last one at the end.
-    const size_t size = static_cast<size_t>(std::min<uint64_t>(kBlockBytes, file.size()));
-    const uint64_t span = file.size() - size;
-    for (size_t i = 1; i <= kBlocks; ++i) {
-      const uint64_t offset = span / kBlocks * i + span % kBlocks * i / kBlocks;
-      MOONLIT_RETURN_IF_ERROR(file.ReadAt(offset, block.data(), size));
-      sum.Add(block.data(), size);
-    }
+    MOONLIT_RETURN_IF_ERROR(AddFingerprint(*part.file(), part.header().data(), part.header().size(), &sum));
   }
   return sum.Value();
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <set>
 
 #include "models/common/hugging_face.h"
@@ -500,6 +501,31 @@ TEST(HuggingFace, FingerprintsSeeTheConfig) {
   }
   folder.Write("config.json", config.dump());
   EXPECT_NE(fingerprint(), before);
+}
+
+// A weight changed in place, under the old time: what a packed cache or a saved session was made from is another model.
+TEST(HuggingFace, FingerprintsAndIdentitiesSeeTheWeights) {
+  const TempFolder folder;
+  WriteHuggingFaceFolder(kGolden + "qwen2", folder.path());
+  const std::string path = folder.path() + "/model.safetensors";
+  const auto fingerprint = [&] { return OpenHuggingFace(folder.path(), "")->weights->Fingerprint().value(); };
+  const auto identity = [&] { return OpenModel(folder.path())->facts.identity; };
+  const uint64_t fingerprint_before = fingerprint();
+  const std::string identity_before = identity();
+  EXPECT_EQ(identity(), identity_before);
+  const auto time = std::filesystem::last_write_time(path);
+  std::string bytes = ReadWholeFile(path);
+  for (size_t i = bytes.size() / 2; i < bytes.size(); ++i) bytes[i] = static_cast<char>(bytes[i] ^ 1);
+  folder.Write("model.safetensors", bytes);
+  std::filesystem::last_write_time(path, time);
+  EXPECT_NE(fingerprint(), fingerprint_before);
+  const std::string changed = identity();
+  EXPECT_NE(changed, identity_before);
+  // The same weights under other settings.
+  auto config = nlohmann::json::parse(ReadWholeFile(folder.path() + "/config.json"));
+  config["rms_norm_eps"] = 1e-3;
+  folder.Write("config.json", config.dump());
+  EXPECT_NE(identity(), changed);
 }
 
 TEST(HuggingFace, SaysWhichFileIsMissing) {

@@ -43,6 +43,21 @@ TEST(Engine, OptionsOutOfRangeAreNamed) {
   }
 }
 
+TEST(Engine, NoContextIsLongerThanLearnedPositions) {
+  const auto create = [](size_t n_ctx, size_t default_ctx) {
+    LoadedModel model = MakeFakeModel(nullptr, 1024);
+    model.facts.n_positions = 1024;
+    return Engine::Create(std::move(model), {.n_ctx = n_ctx, .default_ctx = default_ctx});
+  };
+  EXPECT_EQ(create(0, 4096).value()->options().n_ctx, 1024u);
+  EXPECT_EQ(create(0, 512).value()->options().n_ctx, 512u);
+  EXPECT_TRUE(create(1024, 1).ok());
+  const auto engine = create(1025, 4096);
+  EXPECT_EQ(engine.status().code(), Code::kInvalidArgument);
+  EXPECT_THAT(engine.status().ToString(), HasSubstr("1025 tokens"));
+  EXPECT_THAT(engine.status().ToString(), HasSubstr("1024 positions"));
+}
+
 TEST(Engine, APlanThatCannotBeMadeIsTheResult) {
   LoadedModel model = MakeFakeModel(nullptr);
   model.make_plan = [](const PlanOptions&) -> Result<std::unique_ptr<Plan>> {
@@ -125,7 +140,7 @@ TEST(Engine, SessionsInOneStepDoNotMeet) {
   EXPECT_EQ(b->length(), 1);
 }
 
-// Known fault 25: never cut, never one too many.
+// Never cut, never one too many.
 TEST(Engine, TheContextsEdge) {
   const auto engine = MakeFakeEngine({.n_ctx = 100, .max_sessions = 2});
   for (size_t n : {99, 100, 101}) {
@@ -172,7 +187,7 @@ TEST(Engine, AFailedStepChangesNothing) {
   EXPECT_EQ(rows.values[0], FakeLogits(all));
 }
 
-// Known fault 24: cancelled in the middle of a prefill, the session is where it was, and the next call works.
+// Cancelled in the middle of a prefill, the session is where it was, and the next call works.
 TEST(Engine, ACancelledPrefillGoesBackToItsStart) {
   FakePlan* plan = nullptr;
   const auto engine = MakeFakeEngine({.chunk_tokens = 16}, &plan);
@@ -195,7 +210,7 @@ TEST(Engine, ACancelledPrefillGoesBackToItsStart) {
   EXPECT_EQ(rows.values[0], FakeLogits(all));
 }
 
-// Known fault 46.
+// Two threads in one session would tear its state.
 TEST(Engine, ASessionInUseIsBusyAndOthersMayCome) {
   FakePlan* plan = nullptr;
   const auto engine = MakeFakeEngine({.max_sessions = 2}, &plan);
@@ -259,7 +274,7 @@ TEST(Engine, WrongCallsAreNamed) {
   EXPECT_EQ(session->length(), 0);
 }
 
-// Known fault 46, again: run under the thread sanitizer too.
+// Run under the thread sanitizer too.
 TEST(Engine, ThreadsWithSessionsOfTheirOwn) {
   const auto engine = MakeFakeEngine({.max_sessions = 4, .chunk_tokens = 16});
   std::vector<std::thread> threads;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <new>
 #include <numeric>
 
 #include "kernels/linear_attention/reference.h"
@@ -364,6 +365,51 @@ TEST_P(RecurrentTest, RefusesSpansWithoutTheirState) {
 
 INSTANTIATE_TEST_SUITE_P(Layers, RecurrentTest, testing::Values(Layer::kDelta, Layer::kLinear),
                          [](const auto& info) { return info.param == Layer::kDelta ? "Delta" : "Linear"; });
+
+Status PlanOf(const Graph& graph, const WeightSource& source) {
+  const auto pool = ThreadPool::Create({.threads = 2}).value();
+  PlanOptions options{};
+  options.variant = TestVariant();
+  options.pool = pool.get();
+  return Plan::Create(graph, source, options).status();
+}
+
+// Heads of 1024 x 1024 and more of them than 32 bits count floats of.
+TEST(Recurrent, StatesThatNoAddressReachesAreAStatus) {
+  constexpr size_t kHeads = 4097, kDim = 1024, kColumns = (kHeads + 2) * kDim;
+  RecurrentSpec spec;
+  spec.key_heads = 1;
+  spec.value_heads = kHeads;
+  spec.key_dim = spec.value_dim = kDim;
+  spec.k_first = kDim;
+  spec.v_first = 2 * kDim;
+  spec.scale = 1;
+  MemorySource source;
+  source.Add("in", Format::kF16, {1, kColumns}, std::vector<float>(kColumns));
+  source.Add("head", Format::kF16, {1, kHeads * kDim}, std::vector<float>(kHeads * kDim));
+  Graph g;
+  const ValueId x = g.Embed(g.Weight("in", {1, kColumns}));
+  g.Logits(g.LinearAttention(x, x, x, spec), g.Weight("head", {1, kHeads * kDim}));
+  const Status status = PlanOf(g, source);
+  EXPECT_EQ(status.code(), Code::kOutOfMemory) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("state of one sequence"));
+}
+
+// Sources that decode need memory of their own, in the pool's threads.
+TEST(Loading, MemoryThatRunsOutInATaskIsAStatus) {
+  class Exhausted : public MemorySource {
+   public:
+    Status Read(const TensorInfo&, uint64_t, void*, size_t) const override { throw std::bad_alloc(); }
+  };
+  Exhausted source;
+  source.Add("in", Format::kF32, {4, 32}, std::vector<float>(128));
+  source.Add("head", Format::kF32, {4, 32}, std::vector<float>(128));
+  Graph g;
+  g.Logits(g.Embed(g.Weight("in", {4, 32})), g.Weight("head", {4, 32}));
+  const Status status = PlanOf(g, source);
+  EXPECT_EQ(status.code(), Code::kOutOfMemory) << status.ToString();
+  EXPECT_THAT(status.ToString(), HasSubstr("not enough memory"));
+}
 
 }  // namespace
 }  // namespace moonlit::test

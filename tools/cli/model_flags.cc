@@ -33,6 +33,10 @@ CLI::Validator IsCacheType() {
   return CLI::IsMember({"f32", "f16", "bf16", "q8_0", "q4_0"}, CLI::ignore_case).description("");
 }
 
+CLI::Validator IsNotEmpty() {
+  return CLI::Validator([](std::string& text) { return text.empty() ? "expected some text, found none" : ""; }, "");
+}
+
 CLI::Validator IsNumberIn(double least, double most) {
   char range[64];
   std::snprintf(range, sizeof range, "[%g - %g]", least, most);
@@ -49,7 +53,8 @@ void ModelFlags::Declare(CLI::App& app, bool runs) {
                  "GGUF file (any part of a split one), Hugging Face folder, or poet, the model that Moonlit carries")
       ->capture_default_str();
   app.add_option("--pre", pre_tokenizer,
-                 "Pre-tokenizer by name (qwen2, llama-bpe, ...), in place of what the files say");
+                 "Pre-tokenizer by name (qwen2, llama-bpe, ...), in place of what the files say")
+      ->check(IsNotEmpty());
   if (!runs) return;
   app.add_option("-t,--threads", threads, "Threads; 0: one a physical core, within the container's quota")
       ->capture_default_str()
@@ -72,7 +77,8 @@ void ModelFlags::Declare(CLI::App& app, bool runs) {
                  "Folder that keeps the packed weights, for a faster load the next time")
       ->check(CLI::ExistingDirectory);
   app.add_option("--quantize", quantize,
-                 "Quantize F32, F16 or BF16 weights while loading: Q8_0, Q4_K_M, ... (moonlit quantize lists them)");
+                 "Quantize F32, F16 or BF16 weights while loading: Q8_0, Q4_K_M, ... (moonlit quantize lists them)")
+      ->check(IsNotEmpty());
   DeclareSparse(app);
   app.add_flag("--exact", exact, "Float activations on dequantized weights: slow, the reference path");
 }
@@ -100,6 +106,7 @@ moonlit_model_options ModelFlags::ToOptions() const {
   moonlit_model_options options = api::Model::Options();
   options.threads = threads;
   options.n_ctx = n_ctx;
+  options.default_ctx = default_ctx;
   options.chunk_tokens = chunk_tokens;
   options.page_tokens = page_tokens;
   options.key_type = key_type.empty() ? nullptr : key_type.c_str();
@@ -163,7 +170,7 @@ std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code) {
     return std::nullopt;
   }
   const moonlit_model_info info = model->info();
-  if (flags.warn_of_context && info.n_ctx_train != 0 && info.n_ctx > info.n_ctx_train) {
+  if (info.n_ctx_train != 0 && info.n_ctx > info.n_ctx_train) {
     std::fprintf(stderr,
                  "moonlit: warning: the context of %u tokens is longer than the %u that the model was trained for\n",
                  info.n_ctx, info.n_ctx_train);

@@ -15,6 +15,7 @@ struct ModelFlags {
   std::string model = "poet";
   uint32_t threads = 0;
   uint32_t n_ctx = 0;
+  uint32_t default_ctx = 4096;  // at most, with n_ctx 0
   uint32_t chunk_tokens = 512;
   uint32_t page_tokens = 64;
   std::string key_type;  // empty: the default for the CPU
@@ -26,7 +27,6 @@ struct ModelFlags {
   uint32_t attention_window = 0, attention_sinks = 0, attention_pages = 0;
   bool vocab_only = false;
   bool share_prefixes = true;
-  bool warn_of_context = true;  // when it is longer than the model was trained for
 
   // `runs`: the command evaluates tokens (threads, context, cache); otherwise only -m is declared.
   void Declare(CLI::App& app, bool runs);
@@ -37,6 +37,8 @@ struct ModelFlags {
 
 // Names of cache types, in any case.
 CLI::Validator IsCacheType();
+// An empty value would count as none, which was not meant.
+CLI::Validator IsNotEmpty();
 
 // CLI::Range that NaN is not in, either.
 CLI::Validator IsNumberIn(double least, double most);

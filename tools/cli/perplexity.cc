@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -32,10 +31,11 @@ class Perplexity : public Command {
             "that is less")
         ->check(CLI::Validator(LeastWindow, ""));
     text_.Declare(app);
-    app.add_option(
-        "--logits-out", logits_out_,
-        "File to write with the model's log-probabilities (vocabulary x 2 bytes a token), for --compare with another "
-        "model; llama-perplexity --kl-divergence reads it too");
+    app.add_option("--logits-out", logits_out_,
+                   "File to write with the model's log-probabilities (vocabulary x 2 bytes a token), for --compare "
+                   "with another "
+                   "model; llama-perplexity --kl-divergence reads it too")
+        ->check(IsNotEmpty());
     app.add_option("--compare,--kl-divergence-base", compare_,
                    "File that --logits-out (or llama-perplexity) wrote for a better model on the same text: gives KL "
                    "divergence "
@@ -49,17 +49,12 @@ class Perplexity : public Command {
     if (code == kOk) code = text_.Read(&text);
     if (code != kOk) return code;
     ModelFlags flags = model_;
-    if (model_.n_ctx == 0) {
-      flags.n_ctx = kDefaultWindow;
-      flags.warn_of_context = false;  // the window stays within it
-    }
+    flags.default_ctx = kDefaultWindow;
     auto model = LoadModel(flags, &code);
     if (!model) return code;
     auto ids = model->Tokenize(text, MOONLIT_ADD_SPECIAL);
     if (!ids) return Report(ids.error());
-    const moonlit_model_info info = model->info();
-    size_t window = flags.n_ctx;
-    if (model_.n_ctx == 0 && info.n_ctx_train != 0) window = std::min<size_t>(window, info.n_ctx_train);
+    const size_t window = model->info().n_ctx;
     auto session = model->NewSession();
     if (!session) return Report(session.error());
     moonlit_perplexity_result result = {};

@@ -13,7 +13,8 @@ extern "C" {
 typedef struct moonlit_model_options {
   size_t size;           /* set by moonlit_model_options_init */
   uint32_t threads;      /* 0: one a physical core, within the container's quota */
-  uint32_t n_ctx;        /* tokens a session may hold; 0: what the model was trained for, at most 4096 */
+  uint32_t n_ctx;        /* tokens a session may hold; 0: what the model was trained for, at most default_ctx. Where
+                          * positions are learned (GPT-2), more than there are is MOONLIT_INVALID_ARGUMENT */
   uint32_t max_sessions; /* sessions that may live at once; the cache for all is reserved at load. Default 1 */
   uint32_t chunk_tokens; /* tokens of one prefill step; default 512 */
   uint32_t page_tokens;  /* tokens of a cache page, a multiple of 64; default 64 */
@@ -48,6 +49,8 @@ typedef struct moonlit_model_options {
   uint32_t attention_window;
   uint32_t attention_sinks;
   uint32_t attention_pages;
+  /* With n_ctx 0: the most tokens that are taken of what the model was trained for. Default 4096. */
+  uint32_t default_ctx;
 } moonlit_model_options;
 
 MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);

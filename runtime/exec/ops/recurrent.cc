@@ -161,14 +161,14 @@ class ShortConvStage : public ExecStage {
 
 }  // namespace
 
-size_t StateFloats(const Graph& graph, const FusedStage& stage) {
+uint64_t StateFloats(const Graph& graph, const FusedStage& stage) {
   switch (stage.kind) {
     case StageKind::kLinearAttention:
     case StageKind::kGatedDelta:
-      return stage.recurrent.value_heads * HeadStateFloats(stage);
+      return uint64_t{stage.recurrent.value_heads} * HeadStateFloats(stage);
     case StageKind::kShortConv: {
       const Shape& weight = graph.weights()[stage.parts[0].weight].shape;
-      return std::max<size_t>(weight[1] - 1, 1) *
+      return std::max<uint64_t>(weight[1] - 1, 1) *
              ConvStride(weight[0]);  // never nothing: it is then a stage with a state
     }
     default:
