@@ -3,13 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <fstream>
 #include <map>
-#include <sstream>
 
 #include "nlohmann/json.hpp"
 #include "tests/e2e/process.h"
+#include "tests/support/temp_folder.h"
 
 namespace moonlit::test {
 namespace {
@@ -18,44 +17,6 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 const std::string kGolden = MOONLIT_SOURCE_DIR "/tests/data/golden/";
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-TEST(Cli, GreedyVerseGoesOnAsTheModelWasTrained) {
-  const Outcome run = RunMoonlit({"generate", "-p", "床前明月", "--temp", "0"});
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_EQ(run.out, "光，疑是地上霜。\n举头望明月，低头思故乡。\n");
-  EXPECT_THAT(run.err, HasSubstr("decode"));
-}
-
-TEST(Cli, SameSeedSameText) {
-  const std::vector<std::string> flags = {"generate", "-p", "春江潮水", "--seed", "7", "-n", "24"};
-  const Outcome first = RunMoonlit(flags), second = RunMoonlit(flags);
-  EXPECT_EQ(first.exit_code, 0) << first.err;
-  EXPECT_FALSE(first.out.empty());
-  EXPECT_EQ(first.out, second.out);
-  bool some_seed_differs = false;
-  for (const char* seed : {"8", "9", "10"}) {
-    some_seed_differs |= RunMoonlit({"generate", "-p", "春江潮水", "--seed", seed, "-n", "24"}).out != first.out;
-  }
-  EXPECT_TRUE(some_seed_differs);
-}
-
-TEST(Cli, PromptFromStandardInputAndFile) {
-  RunOptions with_input;
-  with_input.input = "床前明月";
-  const Outcome piped = RunMoonlit({"generate", "--temp", "0", "-n", "1"}, with_input);
-  EXPECT_EQ(piped.exit_code, 0) << piped.err;
-  EXPECT_EQ(piped.out, "光\n");
-  const std::string path = ::testing::TempDir() + "moonlit_prompt.txt";
-  std::ofstream(path) << "床前明月";
-  EXPECT_EQ(RunMoonlit({"generate", "-f", path, "--temp", "0", "-n", "1"}).out, "光\n");
-}
 
 TEST(Cli, LogitsReadTheSamePromptsAsGenerate) {
   const auto tokens = [](const std::vector<std::string>& flags, const std::string& input) {
@@ -97,36 +58,6 @@ TEST(Cli, LogitsRefuseAContinuationThatDoesNotFit) {
   }
 }
 
-TEST(Cli, StopStringIsNotPrinted) {
-  const Outcome run = RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-s", "地上"});
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_EQ(run.out, "光，疑是\n");
-}
-
-TEST(Cli, PromptsAreReadAsPeopleWriteThem) {
-  RunOptions from_an_editor;
-  from_an_editor.input = "床前明月\n";
-  EXPECT_EQ(RunMoonlit({"generate", "--temp", "0", "-n", "1"}, from_an_editor).out, "光\n");
-  const Outcome escaped = RunMoonlit({"generate", "--echo", "-p", "a\\nb\\x21\\q", "-n", "1", "--temp", "0"});
-  EXPECT_THAT(escaped.out, StartsWith("a\nb!\\q"));
-  const Outcome verbatim = RunMoonlit({"generate", "--echo", "-p", "a\\nb", "-n", "1", "--temp", "0", "--no-escape"});
-  EXPECT_THAT(verbatim.out, StartsWith("a\\nb"));
-}
-
-TEST(Cli, NoTokensWantedNoneMade) {
-  const Outcome run = RunMoonlit({"generate", "-p", "床前明月", "-n", "0"});
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_EQ(run.out, "");
-}
-
-TEST(Cli, SeedOfARandomRunRepeatsIt) {
-  const Outcome first = RunMoonlit({"generate", "-p", "春", "-n", "12", "--temp", "2"});
-  const size_t at = first.err.find("seed ");
-  ASSERT_NE(at, std::string::npos) << first.err;
-  const std::string seed = first.err.substr(at + 5, first.err.find_first_not_of("0123456789", at + 5) - at - 5);
-  EXPECT_EQ(RunMoonlit({"generate", "-p", "春", "-n", "12", "--temp", "2", "--seed", seed}).out, first.out);
-}
-
 TEST(Cli, UnknownFlagsOfSeveralLettersAreRefusedByName) {
   const Outcome run = RunMoonlit({"generate", "-tb", "2", "-p", "x"});
   EXPECT_EQ(run.exit_code, 2);
@@ -144,27 +75,10 @@ TEST(Cli, ResultsThatAreLostAreNoSuccess) {
   }
 }
 
-TEST(Cli, WarnsWhenTheContextIsLongerThanTheModelWasTrainedFor) {
-  EXPECT_THAT(RunMoonlit({"generate", "-p", "春", "-n", "1", "-c", "1024"}).err, HasSubstr("trained for"));
-  EXPECT_EQ(RunMoonlit({"generate", "-p", "春", "-n", "1", "-c", "256"}).err.find("trained for"), std::string::npos);
-}
-
 TEST(Cli, InspectKnowsThePoet) {
   const Outcome run = RunMoonlit({"inspect", "poet", "--no-tensors"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("general.architecture"));
-}
-
-TEST(Cli, AStopStringInBracketsIsTakenAsItIs) {
-  EXPECT_EQ(RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-s", "[疑]", "-s", "地上"}).out, "光，疑是\n");
-}
-
-TEST(Cli, InputThatIsNoTextIsRefused) {
-  for (const char* path : {MOONLIT_SOURCE_DIR, "/no/such/file"}) {
-    const Outcome run = RunMoonlit({"generate", "-f", path});
-    EXPECT_EQ(run.exit_code, 1) << path;
-    EXPECT_THAT(run.err, HasSubstr(path));
-  }
 }
 
 TEST(Cli, BenchRefusesWhatNoContextHolds) {
@@ -181,7 +95,7 @@ TEST(Cli, BenchRefusesWhatNoContextHolds) {
 
 // One NaN scale in the embedding table: every logit of a text that meets it is NaN.
 TEST(Cli, LogitsThatAreNotFiniteAreAFailure) {
-  std::string bytes = ReadFile(MOONLIT_SOURCE_DIR "/models/poet/poet-Q4_0.gguf");
+  std::string bytes = ReadWholeFile(MOONLIT_SOURCE_DIR "/models/poet/poet-Q4_0.gguf");
   ASSERT_GT(bytes.size(), 100000u);
   // The tensors make up nearly the whole file: F16 NaNs over its last half hit scales of every kind.
   for (size_t i = bytes.size() / 2; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i % 2 == 0 ? 0xFF : 0x7F);
@@ -198,7 +112,7 @@ TEST(Cli, RopeDivisorsThatAreNoNumbersAreNamed) {
   const std::string tensor = facts.substr(facts.find("rope_freqs.weight"));
   ASSERT_EQ(std::sscanf(tensor.c_str(), "rope_freqs.weight F32 %*s %zu bytes at %zu", &bytes, &offset), 2) << tensor;
   for (const char* bits : {"\x00\x00\x00\x00", "\x00\x00\xc0\x7f", "\x00\x00\x80\xbf"}) {  // 0, NaN, -1
-    std::string file = ReadFile(fixture);
+    std::string file = ReadWholeFile(fixture);
     file.replace(offset + 4, 4, std::string(bits, 4));
     const std::string path = ::testing::TempDir() + "moonlit_rope.gguf";
     std::ofstream(path, std::ios::binary) << file;
@@ -264,16 +178,6 @@ TEST(Cli, MissingAndBrokenFilesAreNamed) {
   EXPECT_THAT(html.err, HasSubstr(path));
 }
 
-TEST(Cli, PromptBeyondTheContextIsAnErrorWithBothNumbers) {
-  RunOptions options;
-  for (int i = 0; i < 300; ++i) options.input += "月";
-  const Outcome run = RunMoonlit({"generate", "-c", "64", "--temp", "0"}, options);
-  EXPECT_EQ(run.exit_code, 1);
-  EXPECT_THAT(run.err, HasSubstr("64"));
-  EXPECT_THAT(run.err, HasSubstr("301"));
-  EXPECT_THAT(run.err, HasSubstr("--ctx-size"));
-}
-
 TEST(Cli, ForcedVariantIsCheckedBeforeItRuns) {
   RunOptions options;
   options.environment = {"MOONLIT_VARIANT=" MOONLIT_PLAINEST_VARIANT};
@@ -285,14 +189,6 @@ TEST(Cli, ForcedVariantIsCheckedBeforeItRuns) {
   const Outcome unknown = RunMoonlit({"generate", "-p", "x"}, options);
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("z80"));
-}
-
-TEST(Cli, InterruptStopsCleanly) {
-  RunOptions options;
-  options.interrupt_after_first_output = true;
-  const Outcome run = RunMoonlit({"generate", "-p", "春江", "--ignore-eos", "-c", "4096", "-n", "100000"}, options);
-  EXPECT_EQ(run.exit_code, 130) << run.err;
-  EXPECT_FALSE(run.out.empty());
 }
 
 TEST(Cli, TokenizeAndBack) {
@@ -309,7 +205,7 @@ TEST(Cli, TokenizeAndBack) {
 
 // The keys of golden.json, compared through the command as a user would.
 TEST(Cli, LogitsMatchTheGolden) {
-  const auto golden = nlohmann::json::parse(ReadFile(kGolden + "llama/golden.json"));
+  const auto golden = nlohmann::json::parse(ReadWholeFile(kGolden + "llama/golden.json"));
   const auto& input = golden["inputs"][1];
   std::string list;
   for (const auto& id : input["tokens"]) list += (list.empty() ? "" : ",") + std::to_string(id.get<int>());
@@ -344,7 +240,7 @@ TEST(Cli, PoetPerplexity) {
 }
 
 TEST(Cli, PerplexityWindowsStayWithinWhatTheModelWasTrainedFor) {
-  std::string text = ReadFile(MOONLIT_SOURCE_DIR "/tests/data/poet_eval.txt");
+  std::string text = ReadWholeFile(MOONLIT_SOURCE_DIR "/tests/data/poet_eval.txt");
   text.resize(text.find('\n', 2000));  // some 650 characters of three bytes: two windows and more
   RunOptions options;
   options.input = text;
@@ -412,23 +308,6 @@ TEST(Cli, ShortWorkShowsNoProgress) {
   const Outcome run = RunMoonlit({"tokenize", "-p", "春", "--json"}, options);
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(run.err, "");
-}
-
-TEST(Cli, AnEmptyPromptBeginsAText) {
-  const Outcome run = RunMoonlit({"generate", "-p", "", "-n", "8", "--temp", "0"});
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_GT(run.out.size(), 1u);
-  EXPECT_THAT(run.err, HasSubstr("prefill 1 tokens"));
-}
-
-TEST(Cli, WithoutALimitTheModelEndsOrTheContextIsFull) {
-  const Outcome ended = RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-n", "-1"});
-  EXPECT_EQ(ended.exit_code, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("end of text"));
-  const Outcome full =
-      RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-n", "-1", "--ignore-eos", "-c", "64"});
-  EXPECT_EQ(full.exit_code, 0) << full.err;
-  EXPECT_THAT(full.err, HasSubstr("context full (--context-shift goes on"));
 }
 
 TEST(Cli, UnknownCommandsAreNamedWithTheNearestOne) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "tools/cli/model_flags.h"
 #include "tools/cli/write_flags.h"
 
 namespace moonlit::cli {
@@ -14,12 +15,16 @@ class Convert : public Command {
     app.add_option("folder", folder_, "Hugging Face folder: config.json, *.safetensors, tokenizer.json")
         ->required()
         ->check(CLI::ExistingDirectory);
-    app.add_option("-o,--output", out_, "GGUF file to write: it appears complete or not at all")->required();
+    app.add_option("-o,--output", out_, "GGUF file to write: it appears complete or not at all")
+        ->required()
+        ->check(IsNotEmpty());
     app.add_option(
-        "--type", flags_.type,
-        "F32, F16, BF16, Q8_0 or any other type of moonlit quantize; the type of the folder's weights without it");
+           "--type", flags_.type,
+           "F32, F16, BF16, Q8_0 or any other type of moonlit quantize; the type of the folder's weights without it")
+        ->check(IsNotEmpty());
     app.add_option("--pre", pre_,
-                   "Pre-tokenizer by name (qwen2, llama-bpe, ...), where tokenizer.json's is not recognised");
+                   "Pre-tokenizer by name (qwen2, llama-bpe, ...), where tokenizer.json's is not recognised")
+        ->check(IsNotEmpty());
     flags_.Declare(app);
   }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -37,7 +39,7 @@ class Generate : public Command {
                    "Text that ends the generation and is not printed; may be repeated")
         ->expected(1)
         ->allow_extra_args(false)
-        ->check(CLI::Validator([](std::string& text) { return text.empty() ? "expected some text" : ""; }, ""))
+        ->check(IsNotEmpty())
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     app.add_flag("--ignore-eos", ignore_end_, "Go on after an end token");
     app.add_flag("--echo", echo_, "Print the prompt before its continuation");
@@ -101,7 +103,9 @@ class Generate : public Command {
     progress.reset();
     guard.Watch(nullptr);
     if (!result) return Interrupted() ? kInterrupted : Report(result.error());
-    if (!Print("\n")) return kFailed;
+    if (!Print("\n")) {
+      return Report({MOONLIT_IO, std::string("the text can't be written to standard output: ") + std::strerror(errno)});
+    }
     shifts_ = result->context_shifts;
     if (!quiet_) PrintTimings(model.info(), *result);
     return result->finish == MOONLIT_FINISH_CANCELLED && Interrupted() ? kInterrupted : kOk;

@@ -12,7 +12,8 @@ void PromptCache::Declare(CLI::App& app) {
   CLI::Option* file =
       app.add_option("--prompt-cache", path_,
                      "File that keeps the read prompt: a later run whose prompt begins alike reads only "
-                     "the rest. Made if there is none, else replaced when the run ends");
+                     "the rest. Made if there is none, else replaced when the run ends")
+          ->check(IsNotEmpty());
   app.add_flag("--prompt-cache-all", all_, "Keep the generated text there too")->needs(file);
   app.add_flag("--prompt-cache-ro", read_only_, "Only read the file")->needs(file);
 }
