@@ -148,9 +148,10 @@ void HuggingFaceConfig::ExpectWholeRotation() {
   Expect("partial_rotary_factor", 1.0);
   const double inside = RopeNumber("partial_rotary_factor", 1.0);
   if (inside == 1.0) return;
-  Fail(Errorf(Code::kUnsupported,
-              "config.json: RoPE's partial_rotary_factor is %g, and this build can only compute 1 for this architecture",
-              inside));
+  Fail(
+      Errorf(Code::kUnsupported,
+             "config.json: RoPE's partial_rotary_factor is %g, and this build can only compute 1 for this architecture",
+             inside));
 }
 
 const Json* HuggingFaceConfig::Rope() const {

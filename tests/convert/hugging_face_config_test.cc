@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// What config.json says is computed or refused by name: settings of every family, windows, RoPE.
+#include <gtest/gtest.h>
+
+#include "models/common/hugging_face.h"
+#include "nlohmann/json.hpp"
+#include "runtime/convert/hugging_face.h"
+#include "tests/support/hugging_face_folder.h"
+#include "tests/support/temp_folder.h"
+
+namespace moonlit {
+namespace {
+
+const std::string kGolden = MOONLIT_SOURCE_DIR "/tests/data/golden/";
+
+// A folder with one file changed.
+Status WithFile(const std::string& name, const std::string& text, const std::string& pre = "") {
+  const TempFolder folder;
+  WriteHuggingFaceFolder(kGolden + "qwen2", folder.path());
+  folder.Write(name, text);
+  return OpenHuggingFace(folder.path(), pre).status();
+}
+
+TEST(HuggingFace, RefusesConfigsThatItCannotCompute) {
+  const auto golden = nlohmann::json::parse(ReadWholeFile(kGolden + "qwen2/golden.json"));
+  const auto with = [&](const char* field, const nlohmann::json& value) {
+    nlohmann::json config = golden["hf_config"];
+    config.erase("layer_types");  // which would have to agree with the number of layers
+    config[field] = value;
+    return WithFile("config.json", config.dump());
+  };
+  EXPECT_TRUE(with("hidden_act", "silu").ok());
+  for (const Status& status :
+       {with("architectures", {"MysteryForCausalLM"}), with("hidden_act", "gelu"), with("use_sliding_window", true),
+        with("rope_parameters", {{"rope_type", "longrope"}}), with("partial_rotary_factor", 0.5),
+        with("rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}, {"attention_factor", 3.0}}),
+        with("rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}, {"mscale", 0.7}}),
+        with("rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}, {"truncate", false}})}) {
+    EXPECT_EQ(status.code(), Code::kUnsupported) << status.ToString();
+  }
+  EXPECT_TRUE(with("rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}, {"attention_factor", 1.1386294}}).ok());
+  EXPECT_NE(with("architectures", {"MysteryForCausalLM"}).message().find("Qwen2ForCausalLM"), std::string_view::npos);
+  for (const Status& status :
+       {with("num_hidden_layers", -2), with("num_hidden_layers", "2"), with("hidden_size", nullptr),
+        with("num_attention_heads", 0), with("rms_norm_eps", "small"), with("hidden_size", 1e30),
+        with("rope_parameters", {{"rope_theta", -1}}), with("tie_word_embeddings", "yes"),
+        with("num_experts", 30000000), WithFile("config.json", "[1"), WithFile("config.json", "7"),
+        WithFile("tokenizer.json", "{}x"), WithFile("tokenizer.json", "")}) {
+    EXPECT_EQ(status.code(), Code::kCorrupt) << status.ToString();
+  }
+  // Tensors of layers that the config does not count have no place.
+  EXPECT_EQ(with("num_hidden_layers", 1).code(), Code::kUnsupported);
+}
+
+// What a family's own keys say beside the usual ones.
+TEST(HuggingFace, RefusesWhatFamiliesHaveNotInGguf) {
+  const auto map = [&](const std::string& name, const char* field, const nlohmann::json& value) {
+    nlohmann::json config = nlohmann::json::parse(ReadWholeFile(kGolden + name + "/golden.json"))["hf_config"];
+    config[field] = value;
+    return MapHuggingFace(config, {}).status();
+  };
+  for (const Status& status :
+       {map("arcee", "hidden_act", "silu"), map("starcoder2", "sliding_window", 128),
+        map("exaone4", "sliding_window", 128), map("phi2", "hidden_act", "gelu"), map("phi2", "qk_layernorm", true),
+        map("nemotron", "hidden_act", "silu"),
+        map("cohere2", "layer_types", {"full_attention", "full_attention", "full_attention", "full_attention"}),
+        map("cohere2", "rotary_pct", 0.5), map("phi3", "hidden_act", "gelu"),
+        map("phi3", "rope_parameters", {{"rope_type", "longrope"}}), map("command-r", "partial_rotary_factor", 0.5)}) {
+    EXPECT_EQ(status.code(), Code::kUnsupported) << status.ToString();
+  }
+  for (const Status& status :
+       {map("glm4", "partial_rotary_factor", 0), map("glm4", "partial_rotary_factor", 1.5),
+        map("stablelm", "partial_rotary_factor", "half"), map("command-r", "logit_scale", nullptr),
+        map("cohere2", "sliding_window", -1), map("cohere2", "layer_types", "all"),
+        map("nemotron", "norm_eps", nullptr), map("olmo", "clip_qkv", "much")}) {
+    EXPECT_EQ(status.code(), Code::kCorrupt) << status.ToString();
+  }
+  // As older configs have it: the period of the layers, and what turns only inside RoPE's parameters.
+  EXPECT_TRUE(map("cohere2", "layer_types", nullptr).ok());
+  EXPECT_TRUE(map("glm4", "partial_rotary_factor", nullptr).ok());
+}
+
+Result<MappedModel> MapWith(const char* golden, const nlohmann::json& changes) {
+  nlohmann::json config = nlohmann::json::parse(ReadWholeFile(kGolden + golden + "/golden.json"))["hf_config"];
+  if (changes.is_object()) config.update(changes);
+  return MapHuggingFace(nlohmann::json::parse(config.dump()), {});
+}
+
+void ExpectNamed(const Result<MappedModel>& refused, Code code, const char* field) {
+  EXPECT_EQ(refused.status().code(), code) << field;
+  EXPECT_NE(refused.status().message().find(field), std::string_view::npos) << refused.status().ToString();
+}
+
+TEST(HuggingFace, WindowsAreKeysOrRefused) {
+  const std::string full = "full_attention", sliding = "sliding_attention";
+  for (const char* family : {"mistral", "mixtral"}) {
+    const auto mapped = MapWith(family, {{"sliding_window", 32}});
+    ASSERT_TRUE(mapped.ok()) << mapped.status().ToString();
+    EXPECT_EQ(mapped->metadata.GetUint("llama.attention.sliding_window").value(), 32u);
+    EXPECT_FALSE(MapWith(family, {{"sliding_window", nullptr}})->metadata.Has("llama.attention.sliding_window"));
+    ExpectNamed(MapWith(family, {{"sliding_window", 32}, {"layer_types", {sliding, full}}}), Code::kUnsupported,
+                "layer_types");
+    ExpectNamed(MapWith(family, {{"sliding_window", "wide"}}), Code::kCorrupt, "sliding_window");
+  }
+  ExpectNamed(MapWith("qwen2", {{"layer_types", {full, sliding}}}), Code::kUnsupported, "layer_types");
+  ExpectNamed(MapWith("qwen2", {{"layer_types", {full, "linear_attention"}}}), Code::kUnsupported, "linear_attention");
+  ExpectNamed(MapWith("qwen2", {{"layer_types", {full}}}), Code::kCorrupt, "layer_types");
+  ExpectNamed(MapWith("qwen2", {{"layer_types", 7}}), Code::kCorrupt, "layer_types");
+}
+
+TEST(HuggingFace, GemmasLayersAreAsTheConfigSays) {
+  const std::string full = "full_attention", sliding = "sliding_attention";
+  const auto pattern = [](const Result<MappedModel>& mapped, const std::string& prefix) {
+    EXPECT_TRUE(mapped.ok()) << mapped.status().ToString();
+    const auto flags = mapped->metadata.GetInts(prefix + ".attention.sliding_window_pattern");
+    return flags.ok() ? *flags : std::vector<int64_t>();
+  };
+  using Flags = std::vector<int64_t>;
+  EXPECT_EQ(pattern(MapWith("gemma2", {}), "gemma2"), Flags());
+  EXPECT_EQ(pattern(MapWith("gemma2", {{"layer_types", nullptr}}), "gemma2"), Flags());
+  EXPECT_EQ(pattern(MapWith("gemma2", {{"layer_types", {full, full, sliding}}}), "gemma2"), Flags({0, 0, 1}));
+  EXPECT_EQ(pattern(MapWith("gemma3", {{"layer_types", nullptr}}), "gemma3"), Flags());
+  for (const char* field : {"sliding_window_pattern", "_sliding_window_pattern"}) {
+    const nlohmann::json changes = {{"layer_types", nullptr}, {"_sliding_window_pattern", nullptr}, {field, 3}};
+    nlohmann::json last = changes;
+    last[field] = 3;
+    EXPECT_EQ(pattern(MapWith("gemma3", last), "gemma3"), Flags({1, 1, 0, 1, 1, 0})) << field;
+  }
+}
+
+TEST(HuggingFace, LayersWithoutRopeAreTheUsualOnesOrRefused) {
+  EXPECT_TRUE(MapWith("smollm3", {{"no_rope_layers", {1, 1, 1, 0}}}).ok());
+  ExpectNamed(MapWith("smollm3", {{"no_rope_layers", {1, 0, 1, 0}}}), Code::kUnsupported, "no_rope_layers");
+  ExpectNamed(MapWith("smollm3", {{"no_rope_layers", "all"}}), Code::kUnsupported, "no_rope_layers");
+  ExpectNamed(MapWith("smollm3", {{"no_rope_layers", nullptr}, {"no_rope_layer_interval", 2}}), Code::kUnsupported,
+              "no_rope_layer_interval");
+}
+
+TEST(HuggingFace, RopeFieldsOfAnotherKindAreNotPassedOver) {
+  using Json = nlohmann::json;
+  const auto rope = [](const Json& value) { return MapWith("qwen2", {{"rope_parameters", value}}); };
+  ExpectNamed(rope(7), Code::kCorrupt, "rope_parameters");
+  ExpectNamed(rope(Json::array()), Code::kCorrupt, "rope_parameters");
+  ExpectNamed(MapWith("qwen2", {{"rope_scaling", "linear"}}), Code::kCorrupt, "rope_scaling");
+  ExpectNamed(rope({{"rope_type", 4}}), Code::kCorrupt, "rope_type");
+  ExpectNamed(rope({{"type", Json::array()}}), Code::kCorrupt, "type");
+  ExpectNamed(rope({{"rope_theta", "1e6"}}), Code::kCorrupt, "rope_theta");
+  ExpectNamed(rope({{"partial_rotary_factor", 0.5}}), Code::kUnsupported, "partial_rotary_factor");
+  ExpectNamed(rope({{"full_attention", 1}}), Code::kCorrupt, "full_attention");
+  const auto sliding = [&](const Json& value) {
+    return MapWith("gemma3", {{"rope_parameters", {{"full_attention", Json::object()}, {"sliding_attention", value}}}});
+  };
+  EXPECT_TRUE(sliding({{"rope_theta", 5000.0}}).ok());
+  ExpectNamed(sliding(Json::array()), Code::kCorrupt, "sliding_attention");
+  ExpectNamed(sliding({{"rope_theta", "x"}}), Code::kCorrupt, "rope_theta");
+  ExpectNamed(sliding({{"rope_theta", 5000.0}, {"rope_type", "linear"}}), Code::kUnsupported, "sliding_attention");
+}
+
+// Copying and printing JSON goes by recursion.
+TEST(HuggingFace, RefusesDeepNesting) {
+  const std::string deep = std::string(200000, '[') + std::string(200000, ']');
+  for (const char* file : {"config.json", "tokenizer.json", "tokenizer_config.json"}) {
+    EXPECT_EQ(WithFile(file, "{\"model\": {\"vocab\": {\"x\": " + deep + "}}}").code(), Code::kCorrupt) << file;
+  }
+}
+
+TEST(HuggingFace, TwoTensorsForOnePlaceAreAFault) {
+  const auto golden = nlohmann::json::parse(ReadWholeFile(kGolden + "mixtral/golden.json"));
+  const auto mapped = MapHuggingFace(golden["hf_config"],
+                                     {"model.layers.0.mlp.gate.weight", "model.layers.0.block_sparse_moe.gate.weight"});
+  EXPECT_EQ(mapped.status().code(), Code::kCorrupt);
+  EXPECT_NE(mapped.status().message().find("block_sparse_moe.gate"), std::string_view::npos);
+}
+
+}  // namespace
+}  // namespace moonlit

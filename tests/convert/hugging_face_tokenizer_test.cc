@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokenizers of Hugging Face folders: ids of Hugging Face's own library (tests/data/recipes/make_hugging_face_golden.py), and parts that
+// are computed or refused by name.
+#include <gtest/gtest.h>
+
+#include "nlohmann/json.hpp"
+#include "runtime/convert/hugging_face.h"
+#include "runtime/convert/tokenizer_metadata.h"
+#include "runtime/text/tokenizer.h"
+#include "runtime/weights/gguf_source.h"
+#include "tests/support/hugging_face_folder.h"
+#include "tests/support/temp_folder.h"
+
+namespace moonlit {
+namespace {
+
+const std::string kGolden = MOONLIT_SOURCE_DIR "/tests/data/golden/";
+const std::string kFolders = MOONLIT_SOURCE_DIR "/tests/data/hugging_face/";
+
+std::unique_ptr<const Tokenizer> MakeTokenizer(const Metadata& metadata) {
+  auto data = ReadTokenizerData(metadata);
+  EXPECT_TRUE(data.ok()) << data.status().ToString();
+  auto tokenizer = Tokenizer::Create(std::move(*data));
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
+  return std::move(*tokenizer);
+}
+
+TEST(HuggingFace, TokenizersOfTheirOwnLibraryGiveItsIds) {
+  for (const char* name : {"llama", "mixtral"}) {
+    const auto model = OpenHuggingFace(kFolders + name, "");
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    const auto tokenizer = MakeTokenizer(*model->metadata);
+    const auto golden = nlohmann::json::parse(ReadWholeFile(kFolders + name + "/golden.json"));
+    for (const auto& probe : golden["texts"]) {
+      const auto ids =
+          tokenizer->Encode(probe["text"].get<std::string>(), {.add_special = true, .parse_special = true});
+      EXPECT_EQ(ids.value(), probe["ids"].get<std::vector<int32_t>>()) << name << ": " << probe["text"];
+    }
+    const auto alone = OpenHuggingFaceTokenizer(kFolders + name, "");
+    ASSERT_TRUE(alone.ok()) << alone.status().ToString();
+    EXPECT_EQ((*alone)->GetStrings("tokenizer.ggml.tokens").value(),
+              model->metadata->GetStrings("tokenizer.ggml.tokens").value());
+  }
+}
+
+TEST(HuggingFace, AnUnknownPreTokenizerNamesTheOverride) {
+  const TempFolder folder;
+  WriteHuggingFaceFolder(kGolden + "qwen2", folder.path());
+  auto json = nlohmann::json::parse(ReadWholeFile(folder.path() + "/tokenizer.json"));
+  json["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "[a-z]+|\\s";
+  folder.Write("tokenizer.json", json.dump());
+  const Status status = OpenHuggingFace(folder.path(), "").status();
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_NE(status.message().find("--pre"), std::string_view::npos) << status.ToString();
+  EXPECT_NE(status.message().find("[a-z]+"), std::string_view::npos);
+  const auto model = OpenHuggingFace(folder.path(), "qwen2");
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->metadata->GetString("tokenizer.ggml.pre").value(), "qwen2");
+}
+
+TEST(HuggingFace, RefusesTokenizersWithIdsOutOfPlace) {
+  const TempFolder folder;
+  WriteHuggingFaceFolder(kGolden + "qwen2", folder.path());
+  const auto good = nlohmann::json::parse(ReadWholeFile(folder.path() + "/tokenizer.json"));
+  const auto with = [&](const std::string& path, const nlohmann::json& value) {
+    nlohmann::json json = good;
+    json[nlohmann::json::json_pointer(path)] = value;
+    folder.Write("tokenizer.json", json.dump());
+    return OpenHuggingFace(folder.path(), "").status().code();
+  };
+  EXPECT_EQ(with("/model/vocab/new", 4000000000u), Code::kCorrupt);
+  EXPECT_EQ(with("/model/vocab/new", -1), Code::kCorrupt);
+  EXPECT_EQ(with("/model/vocab/new", 5), Code::kCorrupt);  // has a token
+  EXPECT_EQ(with("/model/vocab", 5), Code::kCorrupt);
+  EXPECT_EQ(with("/model/merges", {1, 2}), Code::kCorrupt);
+  EXPECT_EQ(with("/added_tokens", {{{"id", 1u << 30}, {"content", "x"}}}), Code::kCorrupt);
+  EXPECT_EQ(with("/added_tokens", {7}), Code::kCorrupt);
+  EXPECT_EQ(with("/model/type", "Unigram"), Code::kUnsupported);
+  EXPECT_EQ(with("/pre_tokenizer", nullptr), Code::kUnsupported);
+}
+
+// Parts that change ids and that a GGUF file can't say; each is named.
+TEST(HuggingFace, TokenizerPartsAreComputedOrRefused) {
+  using Json = nlohmann::json;
+  const auto with = [](const char* golden, const std::string& path, const Json& value) {
+    const TempFolder folder;
+    WriteHuggingFaceFolder(kGolden + golden, folder.path());
+    Json json = Json::parse(ReadWholeFile(folder.path() + "/tokenizer.json"));
+    json[Json::json_pointer(path)] = value;
+    folder.Write("tokenizer.json", json.dump());
+    folder.Write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
+    return OpenHuggingFaceTokenizer(folder.path(), "").status();
+  };
+  const auto token = [](const char* field) { return Json{{"id", 3}, {"content", "caf\xc3\xa9"}, {field, true}}; };
+  const Json text = {{"Sequence", {{"id", "A"}}}}, foreign = {{"SpecialToken", {{"id", "[CLS]"}}}};
+  const auto around = [](const Json& single) { return Json{{"type", "TemplateProcessing"}, {"single", single}}; };
+  const Json lower = {{"type", "Lowercase"}}, nfc = {{"type", "NFC"}};
+  const struct {
+    const char* golden;
+    const char* path;
+    Json value;
+    const char* named;
+  } cases[] = {
+      {"qwen2", "/model/dropout", 0.1, "dropout"},
+      {"qwen2", "/model/end_of_word_suffix", "</w>", "end_of_word_suffix"},
+      {"qwen2", "/model/continuing_subword_prefix", "##", "continuing_subword_prefix"},
+      {"qwen2", "/model/ignore_merges", true, "ignore_merges"},
+      {"qwen2", "/normalizer", lower, "Lowercase"},
+      {"qwen2", "/normalizer", {{"type", "Sequence"}, {"normalizers", {nfc, lower}}}, "Lowercase"},
+      {"qwen2", "/normalizer", "NFC", "normalizer"},
+      {"qwen2", "/pre_tokenizer/pretokenizers/1/add_prefix_space", true, "add_prefix_space"},
+      {"qwen2", "/added_tokens/0/single_word", true, "single_word"},
+      {"qwen2", "/added_tokens/0/rstrip", "yes", "rstrip"},
+      {"qwen2", "/added_tokens/0", token("normalized"), "normalized"},
+      {"qwen2", "/post_processor", around({foreign, text}), "[CLS]"},
+      {"qwen2", "/post_processor", around({text, foreign}), "[CLS]"},
+      {"qwen2", "/post_processor", around({foreign, foreign, text}), "post_processor"},
+      {"qwen2", "/post_processor", {{"type", "RobertaProcessing"}}, "RobertaProcessing"},
+      {"mistral", "/normalizer", nfc, "NFC"},
+      {"mistral", "/model/ignore_merges", true, "ignore_merges"},
+      {"mistral", "/pre_tokenizer", {{"type", "Whitespace"}}, "Whitespace"},
+      {"mistral", "/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "\xe2\x96\x81"}}, "Metaspace"},
+      {"mistral", "/added_tokens/0/normalized", true, "normalized"},
+  };
+  for (const auto& c : cases) {
+    const Status status = with(c.golden, c.path, c.value);
+    EXPECT_TRUE(status.code() == Code::kUnsupported || status.code() == Code::kCorrupt) << c.path << " " << c.value;
+    EXPECT_NE(status.message().find(c.named), std::string_view::npos) << c.named << ": " << status.ToString();
+  }
+  EXPECT_TRUE(with("qwen2", "/post_processor", around(Json::array({text}))).ok());
+  EXPECT_TRUE(with("qwen2", "/post_processor", {{"type", "ByteLevel"}, {"trim_offsets", false}}).ok());
+  EXPECT_TRUE(with("qwen2", "/added_tokens/0/normalized", true).ok()) << "of ASCII characters, which NFC leaves";
+}
+
+// What GGUF has no word for goes by keys of our own, into a converted file too.
+TEST(HuggingFace, NormalizersAndStripsArePartOfTheModel) {
+  using Json = nlohmann::json;
+  const TempFolder folder, out;
+  WriteHuggingFaceFolder(kGolden + "command-r", folder.path());
+  Json json = Json::parse(ReadWholeFile(folder.path() + "/tokenizer.json"));
+  json["normalizer"] = {{"type", "NFC"}};
+  Json& token = json["added_tokens"][0];
+  const std::string content = token["content"];
+  token["lstrip"] = token["rstrip"] = true;
+  folder.Write("tokenizer.json", json.dump());
+  const auto model = OpenHuggingFace(folder.path(), "");
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  ASSERT_TRUE(ConvertFolder(folder.path(), out.path() + "/out.gguf", "", {}).ok());
+  const auto file = GgufSource::Open(out.path() + "/out.gguf");
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  const auto plain = GgufSource::Open(kGolden + "command-r/model.gguf");
+  ASSERT_TRUE(plain.ok());
+  const auto ids = [](const Metadata& metadata, const std::string& text) {
+    return MakeTokenizer(metadata)->Encode(text, {.parse_special = true}).value();
+  };
+  const std::string composed = "caf\xc3\xa9", decomposed = "cafe\xcc\x81";
+  const std::string spaced = "a  " + content + " \n b", tight = "a" + content + "b";
+  for (const Metadata* metadata : {static_cast<const Metadata*>(model->metadata.get()), &(*file)->metadata()}) {
+    EXPECT_EQ(ids(*metadata, decomposed), ids(*metadata, composed));
+    EXPECT_EQ(ids(*metadata, spaced), ids(*metadata, tight));
+  }
+  EXPECT_NE(ids((*plain)->metadata(), decomposed), ids((*plain)->metadata(), composed));
+  EXPECT_NE(ids((*plain)->metadata(), spaced), ids((*plain)->metadata(), tight));
+}
+
+}  // namespace
+}  // namespace moonlit
