@@ -22,6 +22,7 @@
 #ifndef MOONLIT_H_
 #define MOONLIT_H_
 
+#include "moonlit/adapter.h"
 #include "moonlit/base.h"
 #include "moonlit/embed.h"
 #include "moonlit/generate.h"

@@ -44,6 +44,22 @@ class [[nodiscard]] Expected {
 
 inline Error MakeError(const moonlit_error& error) { return Error{error.code, error.message}; }
 
+// See moonlit_adapter_load; made by Model::LoadAdapter.
+class Adapter {
+ public:
+  explicit Adapter(moonlit_adapter* handle) : handle_(handle, &moonlit_adapter_free) {}
+  moonlit_adapter* handle() const { return handle_.get(); }
+  moonlit_adapter_info info() const {
+    moonlit_adapter_info info = {};
+    info.size = sizeof info;
+    moonlit_adapter_get_info(handle_.get(), &info);
+    return info;
+  }
+
+ private:
+  std::unique_ptr<moonlit_adapter, void (*)(moonlit_adapter*)> handle_;
+};
+
 class Session {
  public:
   explicit Session(moonlit_session* handle) : handle_(handle, &moonlit_session_free) {}
@@ -79,6 +95,13 @@ class Session {
   Error Load(const std::string& path, int flags = 0) {
     moonlit_error error = {};
     moonlit_session_load(handle_.get(), path.c_str(), flags, &error);
+    return MakeError(error);
+  }
+  // scales: one an adapter, or none at all, which means 1.
+  Error SetAdapters(std::span<const moonlit_adapter* const> adapters, std::span<const float> scales = {}) {
+    moonlit_error error = {};
+    moonlit_session_set_adapters(handle_.get(), adapters.data(), scales.empty() ? nullptr : scales.data(),
+                                 adapters.size(), &error);
     return MakeError(error);
   }
   // consume(position, logits): see moonlit_logits_fn.
@@ -149,6 +172,12 @@ class Model {
     moonlit_error error = {};
     if (moonlit_session_new(handle_.get(), &session, &error) != MOONLIT_OK) return MakeError(error);
     return Session(session);
+  }
+  Expected<Adapter> LoadAdapter(const std::string& path) const {
+    moonlit_adapter* adapter = nullptr;
+    moonlit_error error = {};
+    if (moonlit_adapter_load(handle_.get(), path.c_str(), &adapter, &error) != MOONLIT_OK) return MakeError(error);
+    return Adapter(adapter);
   }
   Expected<std::vector<int32_t>> Tokenize(std::string_view text, int flags) const {
     std::vector<int32_t> ids(text.size() + 8);

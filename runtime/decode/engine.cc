@@ -183,12 +183,13 @@ Result<std::unique_ptr<Session>> Engine::Fork(Session& session) {
     MOONLIT_RETURN_IF_ERROR(impl_->sessions->Admit());
     const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
     fork.reset(new Session(impl_->sessions, session.sequence_.Fork()));
+    fork->adapters_ = session.adapters_;
     return Status();
   }));
   return fork;
 }
 
-SessionFacts Engine::SavedFacts() const {
+SessionFacts Engine::SavedFacts(const Session& session) const {
   SessionFacts facts;
   facts.variant = impl_->options.variant;
   facts.model = impl_->facts.identity + (impl_->options.exact ? ", exact" : "");
@@ -198,6 +199,7 @@ SessionFacts Engine::SavedFacts() const {
   }
   // Without it pages have no bounds of their keys.
   if (impl_->options.attention_pages != 0) facts.model += ", attention pages";
+  facts.model += session.AdapterIdentity();
   facts.vocab = impl_->plan->vocab_size();
   facts.n_ctx = impl_->options.n_ctx;
   return facts;
@@ -206,7 +208,7 @@ SessionFacts Engine::SavedFacts() const {
 // Nobody writes to a page that this session holds, so other sessions may go on meanwhile.
 Status Engine::Save(Session& session, const std::string& path) {
   MOONLIT_RETURN_IF_ERROR(RefuseInputs(path, impl_->facts.files));
-  return session.Use([&] { return SaveSession(session.sequence_, SavedFacts(), path); });
+  return session.Use([&] { return SaveSession(session.sequence_, SavedFacts(session), path); });
 }
 
 Status Engine::Restore(Session& session, const std::string& path, const RestoreOptions& options) {
@@ -214,12 +216,12 @@ Status Engine::Restore(Session& session, const std::string& path, const RestoreO
     MOONLIT_ASSIGN_OR_RETURN(const File file, File::Open(path));
     PagePool* pages = impl_->sessions->pages();
     MOONLIT_ASSIGN_OR_RETURN(const SessionReader reader,
-                             SessionReader::Open(SourceOf(file), SavedFacts(), options, *pages));
+                             SessionReader::Open(SourceOf(file), SavedFacts(session), options, *pages));
     // The lock is for the moments when pages change hands, not for reading the file.
     std::optional<Sequence> restored;
     {
       const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
-      MOONLIT_ASSIGN_OR_RETURN(restored, Sequence::Make(pages, reader.shape()));
+      MOONLIT_ASSIGN_OR_RETURN(restored, Sequence::Make(pages, reader.shape(), session.AdapterKey()));
     }
     const Status status = reader.ReadPages(*restored);
     const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
@@ -308,6 +310,7 @@ Status Engine::RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consu
       step.first_slot = length;
       step.outputs = span.outputs;
       step.choose_pages = span.choose_pages;
+      step.adapters = span.session->adapters_.get();
       step.runs = span.session->sequence_.runs();
       step.state = span.session->sequence_.state();
       step.next_state = span.session->sequence_.next_state();

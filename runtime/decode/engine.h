@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/attention/page_layout.h"
@@ -100,6 +101,10 @@ class Session {
   // that window may not see the end of what is kept before `first` (Sequence::Drop).
   Status Drop(int64_t first, int64_t last);
   int64_t block_tokens() const;  // EngineOptions::page_tokens
+  // What the model's products have added from now on (Plan::Combine of this engine's plan); null: nothing. Shared beginnings,
+  // forks and files go with it. kBusy; kInvalidArgument for other ones than before in a session that holds tokens, which were read
+  // with those before.
+  Status SetAdapters(std::shared_ptr<const AdapterSet> adapters);
 
  private:
   friend class Engine;
@@ -108,7 +113,11 @@ class Session {
   template <typename Body>
   Status Use(const Body& body);
   Status Cut(int64_t length);
+  // AdapterSet's key and identity; "" without.
+  std::string_view AdapterKey() const;
+  std::string_view AdapterIdentity() const;
   std::shared_ptr<SessionPool> home_;
+  std::shared_ptr<const AdapterSet> adapters_;
   Sequence sequence_;
   std::atomic<bool> busy_{false};
 };
@@ -176,7 +185,7 @@ class Engine {
   Status Remember(Session& session, std::optional<Sequence>& before);
   Status GoBack(Session& session, Sequence& before);
   void Forget(std::optional<Sequence>& before);
-  SessionFacts SavedFacts() const;
+  SessionFacts SavedFacts(const Session& session) const;
   std::unique_ptr<Impl> impl_;
 };
 

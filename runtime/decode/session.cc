@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "runtime/decode/session_use.h"
+#include "runtime/exec/adapter.h"
 
 namespace moonlit {
 
@@ -13,6 +14,35 @@ Session::~Session() {
   const std::lock_guard<std::mutex> lock(home_->mutex());
   { const Sequence ended(std::move(sequence_)); }  // while the pages are ours to change
   home_->Leave();
+}
+
+namespace {
+
+std::string_view KeyOf(const AdapterSet* adapters) {
+  return adapters == nullptr ? std::string_view() : std::string_view(adapters->key());
+}
+
+}  // namespace
+
+std::string_view Session::AdapterKey() const { return KeyOf(adapters_.get()); }
+std::string_view Session::AdapterIdentity() const {
+  return adapters_ == nullptr ? std::string_view() : std::string_view(adapters_->identity());
+}
+
+Status Session::SetAdapters(std::shared_ptr<const AdapterSet> adapters) {
+  return Use([&]() -> Status {
+    if (KeyOf(adapters.get()) == AdapterKey()) return Status();
+    if (sequence_.length() != 0) {
+      return Errorf(Code::kInvalidArgument,
+                    "adapters: the session holds %lld tokens that were read with others; truncate it to 0, set the "
+                    "adapters and read the text again",
+                    static_cast<long long>(sequence_.length()));
+    }
+    const std::lock_guard<std::mutex> lock(home_->mutex());
+    sequence_ = Sequence(home_->pages(), KeyOf(adapters.get()));
+    adapters_ = std::move(adapters);
+    return Status();
+  });
 }
 
 int64_t Session::block_tokens() const { return static_cast<int64_t>(home_->pages()->block_tokens()); }

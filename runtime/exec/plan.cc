@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/exec/adapter.h"
 #include "runtime/exec/arena.h"
 #include "runtime/exec/bindings.h"
 #include "runtime/exec/ops/attention_geometry.h"
@@ -38,6 +39,13 @@ class PlanImpl : public Plan {
   bool whole_sequences() const override { return whole_sequences_; }
   // Learned positions are in all that was computed from them, and a state does not forget.
   bool can_shift() const override { return !whole_sequences_ && !learned_positions_ && state_floats_ == 0; }
+  Result<std::shared_ptr<const Adapter>> LoadAdapter(const WeightSource& source, float alpha) override {
+    const ProductKernel& kernel = bindings_.products->kernels[static_cast<size_t>(Format::kF32)];
+    return Adapter::Load(graph_, kernel, source, alpha, ++adapters_loaded_);
+  }
+  Result<std::shared_ptr<const AdapterSet>> Combine(std::span<const AdapterUse> uses) const override {
+    return AdapterSet::Make(graph_, fused_, uses, std::max(options_.max_rows, kHeadRows));
+  }
   std::string Describe() const override;
   Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) override;
 
@@ -82,7 +90,8 @@ class PlanImpl : public Plan {
   Bindings bindings_{};
   Buffer arena_;
   std::vector<std::unique_ptr<ExecStage>> stages_;
-  std::unique_ptr<ExecStage> head_input_, head_product_;
+  std::unique_ptr<ExecStage> head_input_, head_addends_, head_product_;
+  std::atomic<uint64_t> adapters_loaded_{0};
   std::vector<Stage> list_;  // of the step; capacity is reserved
 };
 
@@ -325,80 +334,30 @@ Result<size_t> PlanImpl::PlaceStates() {
   return scratch;
 }
 
-using StageMaker = std::unique_ptr<ExecStage> (*)(const Bindings& bindings, const FusedStage& stage);
-
-// Null for what becomes several stages, or none: hidden rows are where the layers left them.
-StageMaker MakerOf(StageKind kind) {
-  switch (kind) {
-    case StageKind::kEmbed:
-      return MakeEmbedStage;
-    case StageKind::kAddPositions:
-      return MakeAddPositionsStage;
-    case StageKind::kActivate:
-      return MakeActivateStage;
-    case StageKind::kNorm:
-      return MakeNormStage;
-    case StageKind::kProducts:
-      return MakeProductsStage;
-    case StageKind::kGatedProducts:
-      return MakeGatedProductsStage;
-    case StageKind::kGate:
-    case StageKind::kActivation:
-    case StageKind::kAdd:
-    case StageKind::kScale:
-    case StageKind::kClamp:
-    case StageKind::kColumns:
-    case StageKind::kSigmoidGate:
-      return MakeElementwiseStage;
-    case StageKind::kRoute:
-      return MakeRouteStage;
-    case StageKind::kGatherExperts:
-      return MakeGatherExpertsStage;
-    case StageKind::kGatedExperts:
-      return MakeGatedExpertsStage;
-    case StageKind::kDownExperts:
-      return MakeDownExpertsStage;
-    case StageKind::kQkvPost:
-      return MakeQkvPostStage;
-    case StageKind::kLinearAttention:
-    case StageKind::kGatedDelta:
-      return MakeRecurrentStage;
-    case StageKind::kShortConv:
-      return MakeShortConvStage;
-    case StageKind::kDecay:
-    case StageKind::kSigmoid:
-      return MakeGatesStage;
-    case StageKind::kPairScores:
-    case StageKind::kSoftmax:
-    case StageKind::kWeightedSum:
-      return MakePairsStage;
-    case StageKind::kAttention:
-    case StageKind::kHidden:
-    case StageKind::kHead:
-      break;
-  }
-  return nullptr;
-}
-
 void PlanImpl::MakeStages() {
   for (const auto& angles : angles_) Add(MakeRopeAnglesStage(bindings_, *angles));
   for (const FusedStage& stage : fused_.stages) {
+    if (HasLowRankAddends(stage.kind) && stage.kind != StageKind::kHead) Add(MakeLowRankStage(bindings_, stage));
     if (const StageMaker make = MakerOf(stage.kind)) {
       Add(make(bindings_, stage));
     } else if (stage.kind == StageKind::kAttention) {
       AddAttention(stage);
     } else if (stage.kind == StageKind::kHead) {
       head_input_ = MakeHeadInputStage(bindings_, stage);
+      head_addends_ = MakeLowRankStage(bindings_, stage);
       head_product_ = MakeHeadProductStage(bindings_, stage);
     }
   }
-  list_.reserve(stages_.size() + 2);
+  list_.reserve(stages_.size() + 3);
 }
 
 std::string PlanImpl::Describe() const {
   std::string text = "packed weights " + std::to_string(weights_->packed_bytes()) + " bytes, arena " +
                      std::to_string(arena_.size()) + " bytes\n";
-  for (const auto& stage : stages_) text += stage->Describe() + "\n";
+  for (const auto& stage : stages_) {
+    const std::string line = stage->Describe();
+    if (!line.empty()) text += line + "\n";
+  }
   if (gives_hidden()) return text + "hidden\n";
   return text + head_input_->Describe() + "\n" + head_product_->Describe() + "\n";
 }
@@ -418,6 +377,7 @@ void PlanImpl::AppendHead() {
   if (step_->head_rows == 0) return;
   bindings_.head_input.Arrange(step_->head_rows);
   AppendStage(*head_input_);
+  AppendStage(*head_addends_);
   AppendStage(*head_product_);
 }
 
@@ -470,6 +430,14 @@ Status PlanImpl::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, 
 }
 
 }  // namespace
+
+Result<std::shared_ptr<const Adapter>> Plan::LoadAdapter(const WeightSource&, float) {
+  return Status(Code::kUnsupported, "this plan takes no adapters");
+}
+
+Result<std::shared_ptr<const AdapterSet>> Plan::Combine(std::span<const AdapterUse>) const {
+  return Status(Code::kUnsupported, "this plan takes no adapters");
+}
 
 Result<std::unique_ptr<Plan>> Plan::Create(const Graph& graph, const WeightSource& source, const PlanOptions& options) {
   return PlanImpl::Make(graph, source, options);

@@ -29,6 +29,8 @@
 
 namespace moonlit {
 
+class Adapter;        // runtime/exec/adapter.h
+class AdapterSet;     // likewise
 class AttentionTap;   // runtime/exec/attention_tap.h
 class Graph;          // runtime/graph/graph.h
 struct ProductTable;  // kernels/matmul/matmul.h
@@ -67,6 +69,12 @@ struct PlanOptions {
   std::function<bool(uint64_t done, uint64_t total)> progress;
 };
 
+// An adapter and what its addends are multiplied by.
+struct AdapterUse {
+  std::shared_ptr<const Adapter> adapter;
+  float scale = 1;
+};
+
 enum class Outputs : uint8_t { kNone, kLast, kAll };  // which rows of a span go through the output head
 
 // A run of consecutive tokens of one sequence. Pointers are the caller's and live until Run returns.
@@ -90,6 +98,8 @@ struct StepSpan {
   // The tokens choose their pages (SparseAttention::pages; without it nothing happens). Keys and values of later layers are then
   // not those that other tokens would give.
   bool choose_pages = false;
+  // What the products of its rows have added (Plan::Combine); null: nothing. Keys and values then depend on it too.
+  const AdapterSet* adapters = nullptr;
 };
 
 // Receives logits, at most 32 rows at a time, in the order of spans and tokens, from the thread that called Run; or, of a model that
@@ -135,6 +145,10 @@ class Plan {
   virtual bool whole_sequences() const { return false; }
   // Whether what a sequence has read can stand at other places afterwards (StepSpan::runs with several runs).
   virtual bool can_shift() const { return !whole_sequences() && state_bytes() == 0; }
+  // A LoRA adapter's low-rank matrices, checked against the graph: see Adapter::Load. Thread safe, steps may run meanwhile.
+  virtual Result<std::shared_ptr<const Adapter>> LoadAdapter(const WeightSource& source, float alpha);
+  // Adapters of this plan for StepSpan::adapters: see AdapterSet::Make. Thread safe likewise.
+  virtual Result<std::shared_ptr<const AdapterSet>> Combine(std::span<const AdapterUse> uses) const;
   virtual std::string Describe() const = 0;  // stages, kernels and bytes, one a line, for `doctor` and bench
 
   // One step. Nothing is allocated. Not thread safe: one step at a time (the engine serialises). On kCancelled or any error the

@@ -26,6 +26,8 @@ std::unique_ptr<ExecStage> MakeEmbedStage(const Bindings& bindings, const FusedS
 std::unique_ptr<ExecStage> MakeAddPositionsStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeActivateStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeNormStage(const Bindings& bindings, const FusedStage& stage);
+// What comes before a stage that HasLowRankAddends: nothing where the step has no adapters.
+std::unique_ptr<ExecStage> MakeLowRankStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeProductsStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeGatedProductsStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeElementwiseStage(const Bindings& bindings, const FusedStage& stage);
@@ -46,6 +48,10 @@ std::unique_ptr<ExecStage> MakeGatesStage(const Bindings& bindings, const FusedS
 std::unique_ptr<ExecStage> MakePairsStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeHeadInputStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeHeadProductStage(const Bindings& bindings, const FusedStage& stage);
+
+using StageMaker = std::unique_ptr<ExecStage> (*)(const Bindings& bindings, const FusedStage& stage);
+// Null for what becomes several stages, or none: hidden rows are where the layers left them.
+StageMaker MakerOf(StageKind kind);
 
 // Outputs of the smallest task of gated products: whole tiles of both weights; whole groups of A8 (two, to share fewer lines)
 // when the output is quantized there. A product without a second one stands for both.

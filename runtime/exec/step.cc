@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/base/round.h"
+#include "runtime/exec/adapter.h"
 
 namespace moonlit {
 namespace {
@@ -22,6 +23,7 @@ Step::Step(size_t max_rows, size_t vocab, size_t cache_groups, size_t positions,
       tokens_(max_rows),
       positions_(max_rows),
       slots_(max_rows),
+      adapters_(max_rows),
       groups_(max_rows),
       wanted_(max_rows) {}
 
@@ -101,6 +103,10 @@ void Step::AddSpan(const StepSpan& span, size_t index) {
   const bool chooses = sparse_.pages != 0 && span.choose_pages;
   choices_[index] = chooses ? static_cast<uint32_t>(choosing_) : kNoChoice;
   choosing_ += chooses ? span.tokens.size() : 0;
+  const AdapterSet* adapters = span.adapters;
+  if (adapters != nullptr && (widest_adapters_ == nullptr || adapters->stride() > widest_adapters_->stride())) {
+    widest_adapters_ = adapters;
+  }
   const size_t count = span.tokens.size();
   const int64_t shift = span.runs.empty() ? 0 : span.runs.back().shift;
   for (size_t i = 0; i < count; ++i) {
@@ -108,6 +114,7 @@ void Step::AddSpan(const StepSpan& span, size_t index) {
     const int64_t slot = span.first_slot + static_cast<int64_t>(i);
     tokens_[row] = span.tokens[i];
     slots_[row] = slot;
+    adapters_[row] = adapters;
     positions_[row] = span.positions.empty() ? slot + shift : span.positions[i];
     if (i == 0 || slot % kSlotGroup == 0) {
       groups_[group_count_++] = {static_cast<uint32_t>(index), static_cast<uint32_t>(row), 0, slot};
@@ -134,6 +141,7 @@ Status Step::CheckPositions() const {
 Status Step::Begin(std::span<const StepSpan> spans) {
   spans_ = spans;
   choosing_ = 0;
+  widest_adapters_ = nullptr;
   rows_ = group_count_ = wanted_count_ = head_first = head_rows = 0;
   for (size_t i = 0; i < spans.size(); ++i) {
     MOONLIT_RETURN_IF_ERROR(CheckSpan(spans[i], i));

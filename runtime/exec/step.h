@@ -13,6 +13,8 @@
 
 namespace moonlit {
 
+class AdapterSet;  // adapter.h
+
 // Tokens whose slots lie in one 16-token group of the cache: what one task may write.
 struct SlotGroup {
   uint32_t span;
@@ -54,8 +56,12 @@ class Step {
   std::span<const StepSpan> spans() const { return spans_; }
   size_t span_row(size_t span) const { return span_rows_[span]; }  // first row of the span
   int32_t token(size_t row) const { return tokens_[row]; }
-  int64_t position(size_t row) const { return positions_[row]; }  // what RoPE turns by
-  int64_t slot(size_t row) const { return slots_[row]; }          // where the text as it stands has the token
+  int64_t position(size_t row) const { return positions_[row]; }           // what RoPE turns by
+  int64_t slot(size_t row) const { return slots_[row]; }                   // where the text as it stands has the token
+  const AdapterSet* adapters(size_t row) const { return adapters_[row]; }  // null: none
+  bool has_adapters() const { return widest_adapters_ != nullptr; }
+  // Of the spans' sets the one with the most room for products, which serves all rows.
+  const AdapterSet* widest_adapters() const { return widest_adapters_; }
   std::span<const SlotGroup> slot_groups() const { return {groups_.data(), group_count_}; }
   std::span<const WantedRow> wanted() const { return {wanted_.data(), wanted_count_}; }
 
@@ -98,6 +104,8 @@ class Step {
   std::vector<size_t> span_rows_;
   std::vector<int32_t> tokens_;
   std::vector<int64_t> positions_, slots_;
+  std::vector<const AdapterSet*> adapters_;
+  const AdapterSet* widest_adapters_ = nullptr;
   std::vector<SlotGroup> groups_;
   std::vector<WantedRow> wanted_;
 };

@@ -58,6 +58,10 @@ enum class StageKind : uint8_t {
   kHead,         // wanted rows of input: norm, product with parts[0] -> logits
 };
 const char* StageKindName(StageKind kind);
+// Whether the stage's parts are products that adapters may add to.
+inline bool HasLowRankAddends(StageKind kind) {
+  return kind == StageKind::kProducts || kind == StageKind::kGatedProducts || kind == StageKind::kHead;
+}
 
 struct ProductPart {
   WeightId weight;

@@ -28,6 +28,7 @@ struct ModelOptions {
   std::string packed_cache = {};
   std::string variant = {};
   const ProductTable* products = nullptr;
+  std::string file = {};            // "": the fixture's own
   std::string float_provider = {};  // "": MOONLIT_FLOAT_PROVIDER if set, else the table
 };
 
@@ -63,7 +64,7 @@ class Collector : public LogitsConsumer {
 class LoadedModel {
  public:
   LoadedModel(const std::string& fixture, const ModelOptions& options) {
-    auto source = GgufSource::Open(FixturePath(fixture, "model.gguf"));
+    auto source = GgufSource::Open(options.file.empty() ? FixturePath(fixture, "model.gguf") : options.file);
     EXPECT_TRUE(source.ok()) << source.status().ToString();
     source_ = std::move(source).value();
     auto graph = LoadGraph(source_->metadata(), *source_);
@@ -100,6 +101,8 @@ class LoadedModel {
   const GgufSource& source() const { return *source_; }
   size_t vocab() const { return plan_->vocab_size(); }
 
+  const AdapterSet* adapters = nullptr;  // of the steps from now on
+
   // One step; the sequence grows by its tokens. Returns the logits of the wanted rows.
   std::vector<float> Step(Sequence& sequence, std::span<const int32_t> tokens, Outputs outputs = Outputs::kAll) {
     Status reserved = sequence.Reserve(sequence.length() + static_cast<int64_t>(tokens.size()));
@@ -109,7 +112,8 @@ class LoadedModel {
                   .first_slot = sequence.length(),
                   .positions = {},
                   .outputs = outputs,
-                  .runs = sequence.runs()};
+                  .runs = sequence.runs(),
+                  .adapters = adapters};
     Collector collector(vocab(), 1);
     Status ran = plan_->Run({&span, 1}, &collector);
     EXPECT_TRUE(ran.ok()) << ran.ToString();

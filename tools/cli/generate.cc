@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "tools/cli/adapter_flags.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/model_flags.h"
 #include "tools/cli/progress_line.h"
@@ -19,6 +20,7 @@ class Generate : public Command {
  public:
   void DeclareFlags(CLI::App& app) override {
     model_.Declare(app, true);
+    adapters_.Declare(app);
     prompt_.Declare(app, "-p and -s");
     moonlit_generate_options_init(&options_, sizeof options_);
     app.add_option("-n,--predict,--n-predict", n_,
@@ -65,6 +67,7 @@ class Generate : public Command {
     if ((code = CheckContext(*model, ids->size(), "the prompt")) != kOk) return code;
     auto session = model->NewSession();
     if (!session) return Report(session.error());
+    if ((code = adapters_.Apply(*model, *session)) != kOk) return code;
     if (cache_.used() && (code = cache_.Load(*session, *ids, &known_)) != kOk) return code;
 
     FillOptions();
@@ -173,6 +176,7 @@ class Generate : public Command {
   }
 
   ModelFlags model_;
+  AdapterFlags adapters_;
   PromptFlags prompt_;
   moonlit_generate_options options_ = {};
   int64_t seed_ = -1;

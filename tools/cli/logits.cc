@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "nlohmann/json.hpp"
+#include "tools/cli/adapter_flags.h"
 #include "tools/cli/model_flags.h"
 #include "tools/cli/text_flags.h"
 
@@ -30,6 +31,7 @@ class Logits : public Command {
   void DeclareFlags(CLI::App& app) override {
     model_.key_type = model_.value_type = "f32";  // judge the model, not the cache
     model_.Declare(app, true);
+    adapters_.Declare(app);
     prompt_.Declare(app, "-p");
     ids_option_ = app.add_option("--ids", ids_, "Token ids separated by commas, taken as they are, instead of text");
     ids_option_->excludes(prompt_.text.prompt_option)->excludes(prompt_.text.file_option);
@@ -58,6 +60,7 @@ class Logits : public Command {
       return code;
     auto session = model->NewSession();
     if (!session) return Report(session.error());
+    if ((code = adapters_.Apply(*model, *session)) != kOk) return code;
     if (auto error = Evaluate(*session, ids); error.code != MOONLIT_OK) return Report(error);
     if (auto error = ContinueGreedily(*session); error.code != MOONLIT_OK) return Report(error);
     if (!finite_) return Report({MOONLIT_CORRUPT, "the model's logits are not finite: its weights are damaged"});
@@ -111,6 +114,7 @@ class Logits : public Command {
   }
 
   ModelFlags model_;
+  AdapterFlags adapters_;
   PromptFlags prompt_;
   std::string ids_;
   CLI::Option* ids_option_ = nullptr;

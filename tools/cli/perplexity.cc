@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "tools/cli/adapter_flags.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/model_flags.h"
 #include "tools/cli/progress_line.h"
@@ -30,6 +31,7 @@ class Perplexity : public Command {
             "Tokens of a window, of which the text must have two; 0: 512, or what the model was trained for if "
             "that is less")
         ->check(CLI::Validator(LeastWindow, ""));
+    adapters_.Declare(app);
     text_.Declare(app);
     app.add_option("--logits-out", logits_out_,
                    "File to write with the model's log-probabilities (vocabulary x 2 bytes a token), for --compare "
@@ -57,6 +59,7 @@ class Perplexity : public Command {
     const size_t window = model->info().n_ctx;
     auto session = model->NewSession();
     if (!session) return Report(session.error());
+    if ((code = adapters_.Apply(*model, *session)) != kOk) return code;
     moonlit_perplexity_result result = {};
     result.size = sizeof result;
     const api::Error error = Measure(*session, *ids, window, &result);
@@ -99,6 +102,7 @@ class Perplexity : public Command {
   }
 
   ModelFlags model_;
+  AdapterFlags adapters_;
   TextFlags text_;
   std::string logits_out_, compare_;
 };

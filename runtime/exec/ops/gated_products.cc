@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "runtime/exec/ops/activate.h"
+#include "runtime/exec/ops/low_rank.h"
 #include "runtime/exec/stage.h"
 #include "runtime/exec/tiling.h"
 
@@ -27,7 +28,8 @@ class GatedProductsStage : public ExecStage {
         out_(b.inputs[stage.output]),
         out_floats_(b.values[stage.output]),
         a8_(out_floats_.data == nullptr),
-        unit_(GatedUnitOutputs(gate_, up_, a8_)) {}
+        unit_(GatedUnitOutputs(gate_, up_, a8_)),
+        addends_(b, stage) {}
 
   size_t Begin() override {
     const bool floats = !ReadsA8(gate_, exact_) || !ReadsA8(up_, exact_);
@@ -55,6 +57,10 @@ class GatedProductsStage : public ExecStage {
     float* up = gate + kGateScratchFloats;
     Multiply(gate_, gate_bias_, first_row, rows, first, end, gate, stride, thread);
     if (gated_) Multiply(up_, up_bias_, first_row, rows, first, end, up, stride, thread);
+    for (size_t r = 0; r < rows && addends_.any(); ++r) {
+      addends_.Add(0, first_row + r, first, end, gate + r * stride);
+      if (gated_) addends_.Add(1, first_row + r, first, end, up + r * stride);
+    }
     for (size_t r = 0; r < rows; ++r) {
       float* out = a8_ ? gate + r * stride : out_floats_.row(first_row + r) + first;
       if (gated_) {
@@ -108,6 +114,7 @@ class GatedProductsStage : public ExecStage {
   FloatRows out_floats_;
   bool a8_;
   size_t unit_;
+  LowRankAddends addends_;
   RowRange rows_{};
   Tiling tiling_{};
 };

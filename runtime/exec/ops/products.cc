@@ -3,9 +3,11 @@
 // one weight); all runs of a row block come before the next block, so that its activations stay in L2.
 //
 // Where activations have two terms (kernels/matmul/a8.h), they are neighbouring rows of one product, so that with one row the weights
-// are still read once. It goes to the thread's scratch, and out = (first term + second term) + bias + addend.
+// are still read once. It goes to the thread's scratch, and out = (first term + second term) + bias + addend. What adapters add
+// (low_rank.h) comes after that.
 #include <algorithm>
 
+#include "runtime/exec/ops/low_rank.h"
 #include "runtime/exec/stage.h"
 #include "runtime/exec/tiling.h"
 
@@ -24,9 +26,10 @@ struct BoundPart {
 class ProductRunner {
  public:
   // softcap: see Graph::Logits.
-  ProductRunner(const Bindings& b, const ProductInput& input, float softcap = 0)
-      : b_(b), exact_(b.options->exact), input_(input), softcap_(softcap) {}
+  ProductRunner(const Bindings& b, const FusedStage& stage, const ProductInput& input, float softcap = 0)
+      : b_(b), exact_(b.options->exact), input_(input), addends_(b, stage), softcap_(softcap) {}
 
+  // In the order of the stage's parts.
   void Add(BoundPart part) { parts_.push_back(part); }
 
   // One row blocking for all parts: of the part that allows the fewest rows.
@@ -60,6 +63,7 @@ class ProductRunner {
     } else {
       part.matrix->Multiply(args, exact_, thread);
     }
+    if (addends_.any()) AddLowRank(p, args, first_row);
     if (softcap_ != 0) CapLogits(part, args);
   }
 
@@ -73,6 +77,15 @@ class ProductRunner {
   }
 
  private:
+  void AddLowRank(size_t p, const ProductArgs& args, size_t first_row) const {
+    const BoundPart& part = parts_[p];
+    const size_t first = args.tile_begin * part.matrix->n_tile;
+    const size_t end = std::min(args.n, args.tile_end * part.matrix->n_tile);
+    for (size_t row = first_row; row < first_row + args.rows; ++row) {
+      addends_.Add(p, row, first, end, part.out.row(row) + first);
+    }
+  }
+
   void CapLogits(const BoundPart& part, const ProductArgs& args) const {
     const size_t first = args.tile_begin * part.matrix->n_tile;
     const size_t end = std::min(args.n, args.tile_end * part.matrix->n_tile);
@@ -143,6 +156,7 @@ class ProductRunner {
   const Bindings& b_;
   bool exact_;
   const ProductInput& input_;
+  LowRankAddends addends_;
   float softcap_;
   std::vector<BoundPart> parts_;
   RowRange range_{};
@@ -152,7 +166,7 @@ class ProductRunner {
 class ProductsStage : public ExecStage {
  public:
   ProductsStage(const Bindings& b, const FusedStage& stage)
-      : b_(b), tail_(stage.tail), runner_(b, b.inputs[stage.input]) {
+      : b_(b), tail_(stage.tail), runner_(b, stage, b.inputs[stage.input]) {
     for (const ProductPart& part : stage.parts) {
       const PackedMatrix& matrix = b.weights->matrix(part.weight);
       runner_.Add({&matrix, b.weights->vector(part.bias), part.addend == kNoValue ? FloatRows{} : b.values[part.addend],
@@ -171,7 +185,7 @@ class ProductsStage : public ExecStage {
 
 class HeadProductStage : public ExecStage {
  public:
-  HeadProductStage(const Bindings& b, const FusedStage& stage) : b_(b), runner_(b, b.head_input, stage.factor) {
+  HeadProductStage(const Bindings& b, const FusedStage& stage) : b_(b), runner_(b, stage, b.head_input, stage.factor) {
     const ProductPart& head = stage.parts[0];
     const PackedMatrix& matrix = b.weights->matrix(head.weight);
     runner_.Add({&matrix, b.weights->vector(head.bias), FloatRows{}, b.logits, ReadsA8(matrix, b.options->exact)});

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "runtime/api/handles.h"
+#include "runtime/exec/adapter.h"
+#include "runtime/weights/adapter_file.h"
+
+struct moonlit_adapter {
+  std::shared_ptr<const moonlit::Adapter> adapter;
+  moonlit_adapter_info info;
+};
+
+using moonlit::Code;
+using moonlit::Status;
+using moonlit::api::Guard;
+
+extern "C" {
+
+moonlit_code moonlit_adapter_load(const moonlit_model* model, const char* path, moonlit_adapter** adapter,
+                                  moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    if (path == nullptr || adapter == nullptr) {
+      return Status(Code::kInvalidArgument, "path and adapter must not be NULL");
+    }
+    if (!model->engine) return Status(Code::kInvalidArgument, "the model was loaded with vocab_only");
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit::AdapterFile file,
+                             moonlit::OpenAdapterFile(path, model->engine->facts().architecture));
+    auto handle = std::make_unique<moonlit_adapter>();
+    MOONLIT_ASSIGN_OR_RETURN(handle->adapter, model->engine->plan().LoadAdapter(*file.source, file.alpha));
+    handle->info.tensors = handle->adapter->tensors();
+    handle->info.bytes = handle->adapter->bytes();
+    handle->info.alpha = file.alpha;
+    *adapter = handle.release();
+    return Status();
+  });
+}
+
+void moonlit_adapter_free(moonlit_adapter* adapter) { delete adapter; }
+
+void moonlit_adapter_get_info(const moonlit_adapter* adapter, moonlit_adapter_info* info) {
+  moonlit::api::WriteSized(adapter->info, info->size, info);
+}
+
+moonlit_code moonlit_session_set_adapters(moonlit_session* session, const moonlit_adapter* const* adapters,
+                                          const float* scales, size_t count, moonlit_error* error) {
+  return Guard(error, [&]() -> Status {
+    std::vector<moonlit::AdapterUse> uses;
+    for (size_t i = 0; i < count; ++i) {
+      if (adapters[i] == nullptr) return Status(Code::kInvalidArgument, "adapters must not be NULL");
+      uses.push_back({adapters[i]->adapter, scales == nullptr ? 1.0f : scales[i]});
+    }
+    MOONLIT_ASSIGN_OR_RETURN(std::shared_ptr<const moonlit::AdapterSet> set,
+                             session->model->engine->plan().Combine(uses));
+    return session->session->SetAdapters(std::move(set));
+  });
+}
+
+}  // extern "C"
