@@ -40,7 +40,7 @@ std::vector<int32_t> Ids(const CapturedModel& model, size_t count) {
 }
 
 AttentionMaps Maps(CapturedModel& model, const std::vector<int32_t>& ids, const MapRequest& request = {}) {
-  auto maps = MakeMaps(model, ids, request, {});
+  auto maps = MakeMaps(model, ids, request);
   EXPECT_TRUE(maps.ok()) << maps.status().ToString();
   return maps.ok() ? std::move(maps).value() : AttentionMaps{};
 }
@@ -137,7 +137,7 @@ void ExpectModel(const std::string& name, const CaptureOptions& options, size_t 
       const HeadMap& shown = maps.maps[map];
       ExpectFormula(*model, capture.layers[i], i, h, shown, sight);
       EXPECT_EQ(shown.unseen_weight, 0.0f);
-      EXPECT_LE(shown.difference, maps.allowed_difference);
+      EXPECT_LE(shown.strain, 1);
       EXPECT_NEAR(shown.least_sum, 1, 1e-6);
       EXPECT_NEAR(shown.most_sum, 1, 1e-6);
     }
@@ -208,14 +208,15 @@ TEST(AttentionWeights, AskedLayersAndHeadsAlone) {
 TEST(AttentionWeights, WrongRequestsSaySo) {
   const auto model = Open("llama");
   const auto failure = [&](const std::vector<int32_t>& ids, const MapRequest& request) {
-    return MakeMaps(*model, ids, request, {}).status().ToString();
+    return MakeMaps(*model, ids, request).status().ToString();
   };
   EXPECT_THAT(failure(Ids(*model, 3), {.layers = {77}}), HasSubstr("--layer 77"));
   EXPECT_THAT(failure(Ids(*model, 3), {.heads = {99}}), HasSubstr("--head 99"));
   EXPECT_THAT(failure({}, {}), HasSubstr("no tokens"));
   EXPECT_THAT(failure(Ids(*model, kMostTokens + 1), {}), HasSubstr("at most 4096"));
   EXPECT_THAT(failure({1, 1 << 30}, {}), HasSubstr("1073741824"));
-  EXPECT_EQ(MakeMaps(*model, Ids(*model, 3), {}, [] { return false; }).status().code(), Code::kCancelled);
+  EXPECT_EQ(MakeMaps(*model, Ids(*model, 3), {}, [](size_t, size_t) { return false; }).status().code(),
+            Code::kCancelled);
 }
 
 // --- binning, on a table made by hand
@@ -289,7 +290,7 @@ TEST(AttentionBins, ALongTextOfAModel) {
   const AttentionMaps maps = Maps(*model, Ids(*model, 600), {.layers = {0}, .heads = {1}});
   EXPECT_EQ(maps.bin, 2u);
   EXPECT_EQ(maps.rows, 300u);
-  EXPECT_LE(maps.maps[0].difference, maps.allowed_difference);
+  EXPECT_LE(maps.maps[0].strain, 1);
   EXPECT_EQ(maps.RowLabel(299).substr(0, 8), "598-599 ");
 }
 

@@ -116,11 +116,20 @@ class Attention : public Command {
                     "the text has %zu tokens, but the context holds %u: shorten it or give a larger -c/--ctx-size",
                     ids.size(), model_.n_ctx);
     }
-    MOONLIT_ASSIGN_OR_RETURN(const AttentionMaps maps, MakeMaps(*model, ids, request_, [] { return !Interrupted(); }));
+    MOONLIT_ASSIGN_OR_RETURN(const AttentionMaps maps, Compute(*model, ids));
     Print(maps);
     if (!html_.empty()) MOONLIT_RETURN_IF_ERROR(WriteFile(html_, HtmlPage(maps)));
     if (!svg_.empty()) MOONLIT_RETURN_IF_ERROR(WriteFile(svg_, SvgDrawing(maps)));
     return Status();
+  }
+
+  // The line has ended when this returns, before anything else is printed.
+  Result<AttentionMaps> Compute(CapturedModel& model, const std::vector<int32_t>& ids) const {
+    ProgressLine line("computing");
+    return MakeMaps(model, ids, request_, [&line](size_t done, size_t all) {
+      line.Update(done, all);
+      return !Interrupted();
+    });
   }
 
   void Print(const AttentionMaps& maps) {

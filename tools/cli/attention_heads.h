@@ -15,16 +15,17 @@ inline constexpr size_t kTableFloats = size_t{1} << 20;
 
 struct HeadTables {
   Matrix weights;  // [tokens, heads * tokens]
-  std::vector<double>
-      differences;  // [heads] the largest of a token's |weights V - fused| / |fused|, by Euclidean norms
+  // [heads] the largest of a token's |weights V - fused|, by Euclidean norms and in parts of the sum of its weights times |v|; and the
+  // largest of these in parts of what is allowed for that token.
+  std::vector<double> differences, strains;
 };
 
 // Heads [first, first + count) of those that were captured of a layer. machine: of the model's variant.
 Result<HeadTables> ComputeHeads(LessonMachine& machine, const CapturedModel& model, const CapturedLayer& layer,
                                 size_t index, size_t first, size_t count);
 
-// How far weights V and the fused output may differ for a cache of these types: docs/attention.md's bounds for scores with a
-// deviation of 3, times what scores of a real model are larger by (docs/seeing-attention.md).
-double AllowedDifference(CacheType keys, CacheType values);
+// How far weights V and the fused output may be apart, with a cache of these types. score: |scale| |q| times the largest |k|, what no
+// score of the token can exceed. docs/seeing-attention.md says where the figures come from.
+double AllowedDifference(CacheType keys, CacheType values, double score);
 
 }  // namespace moonlit::cli

@@ -74,6 +74,7 @@ Status AddLayerMaps(LessonMachine& machine, const CapturedModel& model, const Ca
       out.maps.push_back(MapOfHead(tables.weights, h, layer, out.bin));
       out.maps.back().head = job.heads[first + h];
       out.maps.back().difference = tables.differences[h];
+      out.maps.back().strain = tables.strains[h];
       if (!std::isfinite(out.maps.back().least_sum) || !std::isfinite(out.maps.back().most_sum)) {
         return Errorf(Code::kCorrupt, "weights of layer %d, head %zu are no numbers: the model's weights are damaged",
                       out.maps.back().layer, out.maps.back().head);
@@ -94,17 +95,14 @@ size_t EndOfPass(const AttentionCapture& capture, const std::vector<Job>& jobs, 
   return end;
 }
 
-AttentionMaps Describe(const CapturedModel& model, const std::vector<int32_t>& ids, const std::vector<Job>& jobs) {
+AttentionMaps Describe(const CapturedModel& model, const std::vector<int32_t>& ids, size_t maps) {
   AttentionMaps out;
-  size_t maps = 0;
-  for (const Job& job : jobs) maps += job.heads.size();
   out.model = NameLabel(model.facts().name.empty() ? model.facts().architecture : model.facts().name);
   out.variant = VariantName(model.variant());
   out.cache = std::string(CacheTypeName(model.options().key_type)) + "/" + CacheTypeName(model.options().value_type);
   out.tokens = Labels(model.tokenizer(), ids);
   out.bin = BinOf(ids.size(), maps);
   out.rows = CeilDiv(ids.size(), out.bin);
-  out.allowed_difference = AllowedDifference(model.options().key_type, model.options().value_type);
   return out;
 }
 
@@ -123,7 +121,7 @@ std::string AttentionMaps::RowLabel(size_t row) const {
 }
 
 Result<AttentionMaps> MakeMaps(CapturedModel& model, const std::vector<int32_t>& ids, const MapRequest& request,
-                               const std::function<bool()>& go_on) {
+                               const MapProgress& progress) {
   if (ids.size() > kMostTokens) {
     return Errorf(Code::kInvalidArgument,
                   "the text has %zu tokens; expected at most %zu, of which a head's table has the square", ids.size(),
@@ -132,7 +130,10 @@ Result<AttentionMaps> MakeMaps(CapturedModel& model, const std::vector<int32_t>&
   AttentionCapture& capture = model.capture();
   MOONLIT_ASSIGN_OR_RETURN(const std::vector<Job> jobs, FindJobs(capture, request));
   if (ids.empty()) return Status(Code::kInvalidArgument, "the text has no tokens");
-  AttentionMaps out = Describe(model, ids, jobs);
+  size_t all = 0;
+  for (const Job& job : jobs) all += job.heads.size();
+  AttentionMaps out = Describe(model, ids, all);
+  const auto go_on = [&] { return !progress || progress(out.maps.size(), all); };
   LessonMachine machine{model.variant(), nullptr};
   MOONLIT_ASSIGN_OR_RETURN(machine.pool, ThreadPool::Create({.threads = model.options().threads}));
   for (size_t first = 0, end; first < jobs.size(); first = end) {

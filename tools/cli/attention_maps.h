@@ -31,7 +31,7 @@ struct HeadMap {
   double entropy = 0;  // in bits, of a token's weights, on average; a sink's share counts as one more outcome
   double least_sum = 1, most_sum = 1;  // of a token's weights
   float unseen_weight = 0;             // the largest weight of a key that the token does not see
-  double difference = 0;               // weights V from the fused kernel's output (attention_heads.h)
+  double difference = 0, strain = 0;   // of weights V and the fused kernel's output (HeadTables)
   bool has_sink = false;
 };
 
@@ -48,7 +48,6 @@ struct AttentionMaps {
   bool causal = true;
   std::vector<HeadMap> maps;      // by layer, then head
   std::vector<StrongPair> pairs;  // strongest first, of queries that see more than one key
-  double allowed_difference = 0;
 
   size_t FirstToken(size_t row) const { return row * bin; }
   size_t EndToken(size_t row) const { return std::min((row + 1) * bin, tokens.size()); }
@@ -64,10 +63,13 @@ struct MapRequest {
 // Tokens of a row of maps, if there are `maps` of them.
 size_t BinOf(size_t tokens, size_t maps);
 
-// Reads the text as often as memory for queries and outputs (256 MiB at a time) makes it necessary. `go_on` false: kCancelled.
+// Asked between chunks and heads with the number of maps that are made and of all; false ends in kCancelled.
+using MapProgress = std::function<bool(size_t done, size_t all)>;
+
+// Reads the text as often as memory for queries and outputs (256 MiB at a time) makes it necessary. progress: may be empty.
 // kInvalidArgument: a layer or head that the model does not have, a text that is too long, a model without attention.
 Result<AttentionMaps> MakeMaps(CapturedModel& model, const std::vector<int32_t>& ids, const MapRequest& request,
-                               const std::function<bool()>& go_on);
+                               const MapProgress& progress = {});
 
 // One head's table into a map; offered pairs keep the strongest `most` of them. Apart for tests.
 HeadMap MapOfHead(const Matrix& weights, size_t part, const CapturedLayer& layer, size_t bin);
