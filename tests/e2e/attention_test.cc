@@ -82,6 +82,7 @@ TEST(Attention, SaysWhatIsWrong) {
       {{"--ids", "1,2", "--head", "x"}, 2, "--head"},
       {{"--ids", "1,2", "--top", "0"}, 2, "--top"},
       {{"--ids", ""}, 2, "no tokens"},
+      {{"--ids", "1,2", "--html", ""}, 2, "--html"},
       {{"--ids", "1,2", "-c", "1"}, 1, "--ctx-size"},
       {{"--ids", "1,2", "--attention-pages", "2"}, 2, "--attention-pages"},
       {{"--ids", "1,2", "--html", folder.path() + "/x", "--svg", folder.path() + "/x"}, 2, "two files"},

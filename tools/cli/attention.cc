@@ -44,8 +44,10 @@ class Attention : public Command {
     app.add_flag("--entropy", entropy_, "How spread each head's weights are: mean entropy of the rows, in bits");
     app.add_option("--top", request_.pairs, "The N largest weights, with their tokens")
         ->check(CLI::Range(size_t{1}, kMostPairsListed));
-    app.add_option("--html", html_, "Write a page with heat maps of every layer and head; it needs no other file");
-    app.add_option("--svg", svg_, "Write the heat maps as a drawing: one map with labels, or a grid of several");
+    app.add_option("--html", html_, "Write a page with heat maps of every layer and head; it needs no other file")
+        ->check(IsNotEmpty());
+    app.add_option("--svg", svg_, "Write the heat maps as a drawing: one map with labels, or a grid of several")
+        ->check(IsNotEmpty());
     app.footer(
         "The weights are computed by the runtime's own kernels from queries and keys of a real forward pass. Texts of\n"
         "more than 512 tokens (fewer where all layers and heads are shown) are binned: a cell is what the tokens of a\n"
@@ -115,6 +117,11 @@ class Attention : public Command {
       return Errorf(Code::kExhausted,
                     "the text has %zu tokens, but the context holds %u: shorten it or give a larger -c/--ctx-size",
                     ids.size(), model_.n_ctx);
+    }
+    if (const size_t trained = model->facts().n_ctx_train; trained != 0 && ids.size() > trained) {
+      std::fprintf(stderr,
+                   "moonlit: warning: the text of %zu tokens is longer than the %zu that the model was trained for\n",
+                   ids.size(), trained);
     }
     MOONLIT_ASSIGN_OR_RETURN(const AttentionMaps maps, Compute(*model, ids));
     Print(maps);
