@@ -76,6 +76,13 @@ Result<LoadedGraph> LoadGraph(const Metadata& metadata, const WeightSource& sour
   MOONLIT_RETURN_IF_ERROR(bind.status());
   MOONLIT_RETURN_IF_ERROR(loaded.graph.Finish());
   loaded.unused_tensors = bind.Unused();
+  // Other tensors that nothing uses change nothing; RoPE without its divisors would be another model.
+  for (const std::string& unused : loaded.unused_tensors) {
+    if (!unused.starts_with("rope_")) continue;
+    return Errorf(Code::kUnsupported,
+                  "tensor %s: the model divides the frequencies of RoPE, which this build can't do for architecture %s",
+                  unused.substr(0, 60).c_str(), name.c_str());
+  }
   return loaded;
 }
 

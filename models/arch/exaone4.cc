@@ -20,7 +20,10 @@ Result<ModelConfig> ReadConfig(const Metadata& metadata, const WeightSource& sou
   return config;
 }
 
-void BuildGraph(const ModelConfig& config, WeightBinder& bind, Graph& graph) {
+void BuildGraph(const ModelConfig& given, WeightBinder& bind, Graph& graph) {
+  ModelConfig config = given;
+  config.local_rope.divisors = bind.OptionalVector("rope_freqs.weight", config.rope.dims / 2);
+  if (config.rope.pairs != RopePairs::kNone) config.rope.divisors = config.local_rope.divisors;
   DecoderBuilder(bind, graph, config,
                  {.attention = {.after = "post_attention_norm"},
                   .feed_forward = {.after = "post_ffw_norm"},

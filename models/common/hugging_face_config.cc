@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/common/hugging_face_config.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "runtime/graph/graph.h"
 
@@ -16,13 +18,52 @@ std::string Shown(const Json& value) {
   return text.size() > 60 ? text.substr(0, 60) + "..." : text;
 }
 
+// What families call a field that the others have under another name (their config classes' attribute_map).
+struct Alias {
+  const char* usual;
+  const char* other;
+};
+constexpr uint32_t kMostHeadDim = 4096;  // no head is that wide; what is wrong is said where heads are checked
+constexpr Alias kAliases[] = {
+    {"hidden_size", "n_embd"},
+    {"hidden_size", "n_embed"},
+    {"hidden_size", "d_model"},
+    {"num_hidden_layers", "n_layer"},
+    {"num_hidden_layers", "n_layers"},
+    {"num_attention_heads", "n_head"},
+    {"num_attention_heads", "n_heads"},
+    {"num_key_value_heads", "num_kv_heads"},
+    {"num_key_value_heads", "attn_config.kv_n_heads"},
+    {"intermediate_size", "n_inner"},
+    {"intermediate_size", "ffn_hidden_size"},
+    {"max_position_embeddings", "n_positions"},
+    {"max_position_embeddings", "max_seq_len"},
+    {"hidden_act", "activation_function"},
+    {"hidden_act", "activation"},
+    {"layer_norm_eps", "layer_norm_epsilon"},
+    {"partial_rotary_factor", "rotary_pct"},
+    {"rope_theta", "rotary_emb_base"},
+};
+
+bool Absent(const Json& json, const char* field) {
+  const auto found = json.find(field);
+  return found == json.end() || found->is_null();
+}
+
 }  // namespace
 
 Result<HuggingFaceConfig> HuggingFaceConfig::Create(const Json& json) {
   if (!json.is_object()) return Errorf(Code::kCorrupt, "config.json: expected a JSON object");
   HuggingFaceConfig config;
-  config.json_ = json;
-  if (const auto text = json.find("text_config"); text != json.end() && text->is_object()) config.json_.update(*text);
+  Json& fields = config.json_ = json;
+  if (const auto text = json.find("text_config"); text != json.end() && text->is_object()) fields.update(*text);
+  if (const auto attention = fields.find("attn_config"); attention != fields.end() && attention->is_object()) {
+    const Json inner = *attention;
+    for (const auto& [name, value] : inner.items()) fields["attn_config." + name] = value;
+  }
+  for (const Alias& alias : kAliases) {
+    if (Absent(fields, alias.usual) && !Absent(fields, alias.other)) fields[alias.usual] = Json(fields[alias.other]);
+  }
   return config;
 }
 
@@ -45,6 +86,16 @@ uint32_t HuggingFaceConfig::Count(const char* field) {
     return static_cast<uint32_t>(value->get<uint64_t>());
   }
   return 1;
+}
+
+uint32_t HuggingFaceConfig::CountOrNone(const char* field) {
+  const Json* value = Find(field);
+  return value == nullptr || *value == 0 ? 0 : Count(field);
+}
+
+bool HuggingFaceConfig::Is(const char* field, const char* text) const {
+  const Json* value = Find(field);
+  return value != nullptr && *value == text;
 }
 
 float HuggingFaceConfig::Number(const char* field) {
@@ -97,6 +148,30 @@ std::vector<bool> HuggingFaceConfig::WindowedLayers() {
   return windowed;
 }
 
+std::vector<bool> HuggingFaceConfig::WindowedLayers(uint32_t period) {
+  if (Has("layer_types")) return WindowedLayers();
+  std::string letters;
+  for (const char* field : {"_sliding_window_pattern", "sliding_window_pattern"}) {
+    const Json* pattern = Find(field);
+    if (pattern == nullptr) continue;
+    if (!pattern->is_string()) {
+      period = Count(field);
+      continue;
+    }
+    letters = pattern->get<std::string>();
+    if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos) {
+      Fail(Errorf(Code::kUnsupported, "config.json: %s is %s: expected L for a layer with a window, G for one without",
+                  field, Shown(*pattern).c_str()));
+      letters.clear();
+    }
+  }
+  std::vector<bool> windowed;
+  const uint32_t layers = std::min(Count("num_hidden_layers"), kMostLayers);
+  for (uint32_t layer = 0; layer < layers; ++layer)
+    windowed.push_back(letters.empty() ? (layer + 1) % period != 0 : letters[layer % letters.size()] == 'L');
+  return windowed;
+}
+
 std::string HuggingFaceConfig::ClassName() const {
   const Json* classes = Find("architectures");
   if (classes == nullptr || !classes->is_array() || classes->empty() || !(*classes)[0].is_string()) return "";
@@ -109,6 +184,9 @@ std::string HuggingFaceConfig::ModelType() const {
 }
 
 uint32_t HuggingFaceConfig::KvHeads() {
+  // StarCoder and Falcon have one unless they say otherwise; Falcon's second decoder counts them.
+  const bool single = Is("model_type", "gpt_bigcode") || Is("model_type", "falcon");
+  if (Flag("multi_query", single) && !Flag("new_decoder_architecture", false)) return 1;
   return Count(Has("num_key_value_heads") ? "num_key_value_heads" : "num_attention_heads");
 }
 
@@ -169,7 +247,7 @@ std::string HuggingFaceConfig::RopeType() const {
   if (rope == nullptr) return "default";
   for (const char* field : {"rope_type", "type"}) {
     if (const auto found = rope->find(field); found != rope->end() && found->is_string())
-      return found->get<std::string>();
+      return *found == "su" ? "longrope" : found->get<std::string>();  // its name at first
   }
   return "default";
 }
@@ -252,16 +330,18 @@ void HuggingFaceConfig::RefuseOtherYarn() {
   }
 }
 
-void HuggingFaceConfig::SetRopeKeys(const std::string& prefix, MetadataMap& metadata) {
+void HuggingFaceConfig::SetRopeKeys(const std::string& prefix, std::string_view other, MetadataMap& metadata) {
   CheckRopeFields();
   const std::string type = RopeType();
   const std::string scaling = prefix + "rope.scaling.";
   if (type == "linear" || type == "yarn") {
     metadata.Set(scaling + "type", type);
     metadata.Set(scaling + "factor", static_cast<float>(RopeNumber("factor", 1)));
-  } else if (type != "default" && type != "llama3") {
+  } else if (type != "default" && type != "llama3" && type != other) {
     Fail(Errorf(Code::kUnsupported,
-                "config.json: RoPE of type \"%s\": this build knows default, linear, yarn and llama3", type.c_str()));
+                "config.json: RoPE of type \"%s\": this build knows default, linear, yarn, llama3%s%s for this "
+                "architecture",
+                type.substr(0, 60).c_str(), other.empty() ? "" : ", ", std::string(other).c_str()));
   }
   if (type == "yarn") {
     const double original = RopeNumber("original_max_position_embeddings", Count("max_position_embeddings"));
@@ -278,10 +358,55 @@ void HuggingFaceConfig::SetRopeKeys(const std::string& prefix, MetadataMap& meta
     metadata.Set(prefix + "rope.freq_base_swa", static_cast<float>(theta));
 }
 
+// Of both lengths: the field beside the kind of RoPE, as the files of transformers 5 have it, or at the top.
+double HuggingFaceConfig::OriginalContext() {
+  const char* field = "original_max_position_embeddings";
+  const double inside = RopeNumber(field, 0);
+  if (inside > 0) return inside;
+  return Count(Has(field) ? field : "max_position_embeddings");
+}
+
+double HuggingFaceConfig::LongRopeMagnitude() {
+  if (RopeType() != "longrope") return 0;
+  const double original = OriginalContext(), factor = Count("max_position_embeddings") / original;
+  const double usual = factor > 1 && original > 1 ? std::sqrt(1 + std::log(factor) / std::log(original)) : 1.0;
+  return RopeNumber("attention_factor", usual);
+}
+
+std::vector<float> HuggingFaceConfig::RopeFactors(const char* field, size_t count) {
+  std::vector<float> factors;
+  const Json* rope = Rope();
+  const auto found = rope->find(field);
+  for (const Json& value : found != rope->end() && found->is_array() ? *found : Json::array()) {
+    if (value.is_number() && std::isfinite(value.get<float>()) && value.get<float>() > 0)
+      factors.push_back(value.get<float>());
+  }
+  if (factors.size() == count && found->size() == count) return factors;
+  Fail(Errorf(Code::kCorrupt, "config.json: RoPE's %s: expected %zu numbers above 0", field, count));
+  return {};
+}
+
+std::vector<MadeTensor> HuggingFaceConfig::RopeTensors() {
+  const std::string type = RopeType();
+  if (type == "llama3") return {{"rope_freqs.weight", Llama3Divisors()}};
+  if (type == "longrope") {
+    const size_t pairs = RotaryDim(1.0) / 2;
+    return {{"rope_factors_long.weight", RopeFactors("long_factor", pairs)},
+            {"rope_factors_short.weight", RopeFactors("short_factor", pairs)}};
+  }
+  if (type != "proportional") return {};
+  // The first pairs turn as if all did, the others (nearly) not at all: GGUF has no other way to say so (llama.cpp,
+  // conversion/gemma.py).
+  const uint32_t dim = std::min(Count(Has("global_head_dim") ? "global_head_dim" : "head_dim"), kMostHeadDim);
+  const auto turning = static_cast<size_t>(dim * RopeNumber("partial_rotary_factor", 1.0) / 2);
+  std::vector<float> divisors(dim / 2, 1e30f);
+  std::fill_n(divisors.begin(), std::min(turning, divisors.size()), 1.0f);
+  return {{"rope_freqs.weight", std::move(divisors)}};
+}
+
 // As transformers' modeling_rope_utils.py computes it, in float.
-std::vector<float> HuggingFaceConfig::RopeDivisors() {
+std::vector<float> HuggingFaceConfig::Llama3Divisors() {
   std::vector<float> divisors;
-  if (RopeType() != "llama3") return divisors;
   const double theta = RopeTheta();
   const auto base = static_cast<float>(theta > 0 ? theta : 10000.0);
   const auto factor = static_cast<float>(RopeNumber("factor", 8));
@@ -289,8 +414,7 @@ std::vector<float> HuggingFaceConfig::RopeDivisors() {
   const auto high = static_cast<float>(RopeNumber("high_freq_factor", 4));
   const auto original = static_cast<float>(RopeNumber("original_max_position_embeddings", 8192));
   if (!(high > low)) Fail(Errorf(Code::kCorrupt, "config.json: RoPE's high_freq_factor is not above low_freq_factor"));
-  const uint32_t dim = HeadDim();
-  if (dim > 4096) return divisors;  // no head is that wide; what is wrong is said where heads are checked
+  const uint32_t dim = std::min(RotaryDim(1.0), kMostHeadDim);
   for (uint32_t i = 0; i < dim; i += 2) {
     const float frequency = 1.0f / std::pow(base, static_cast<float>(i) / static_cast<float>(dim));
     const float wavelength = 6.28318530717958647692f / frequency;

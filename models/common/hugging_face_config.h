@@ -8,20 +8,27 @@
 #include <string_view>
 #include <vector>
 
+#include "models/common/hugging_face.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/weights/metadata_map.h"
 
 namespace moonlit {
 
+inline constexpr uint32_t kMostLayers = 1024;  // what a config asks for beyond is refused where layers are counted
+
 class HuggingFaceConfig {
  public:
-  // Fields of "text_config" count as if they stood at the top. kCorrupt: no JSON object.
+  // Fields of "text_config" count as if they stood at the top, those of "attn_config" as "attn_config.field". Fields that families
+  // call otherwise (n_embd, d_model) are read by the usual names. kCorrupt: no JSON object.
   static Result<HuggingFaceConfig> Create(const nlohmann::json& json);
 
   bool Has(const char* field) const { return Find(field) != nullptr; }
+  bool Is(const char* field, const char* text) const;
   // 1 to 2^31 - 1.
   uint32_t Count(const char* field);
+  // 0 where it is absent, too.
+  uint32_t CountOrNone(const char* field);
   float Number(const char* field);
   bool Flag(const char* field, bool otherwise);
   // A fault (kUnsupported) when the field is there with another value.
@@ -29,6 +36,9 @@ class HuggingFaceConfig {
 
   // "layer_types": whether a layer sees a window only; empty when the config does not say. kUnsupported: other kinds of layers.
   std::vector<bool> WindowedLayers();
+  // The same; where the config says no more than a period or a pattern ("LLLG"), or nothing, by that or by `period`: every
+  // period-th layer sees all.
+  std::vector<bool> WindowedLayers(uint32_t period);
   // A fault (kUnsupported) that names the field, its value and what can be computed.
   void Refuse(const char* field, const std::string& computed);
 
@@ -43,10 +53,13 @@ class HuggingFaceConfig {
   void ExpectLayerPeriod(size_t period);
   // A fault (kUnsupported) unless RoPE turns all elements of a head, as far as the config says.
   void ExpectWholeRotation();
-  // "rope.freq_base" and "rope.scaling.*".
-  void SetRopeKeys(const std::string& prefix, MetadataMap& metadata);
-  // Llama 3.1's divisors of the frequencies, [head_dim / 2]; empty for other models.
-  std::vector<float> RopeDivisors();
+  // "rope.freq_base" and "rope.scaling.*". `other`: a kind of RoPE beyond those that every family has.
+  void SetRopeKeys(const std::string& prefix, std::string_view other, MetadataMap& metadata);
+  // Divisors of the frequencies, where the kind of RoPE has them: Llama 3.1's and Gemma 4's rope_freqs.weight, LongRoPE's
+  // rope_factors_long.weight and rope_factors_short.weight.
+  std::vector<MadeTensor> RopeTensors();
+  // LongRoPE's factor of cos and sin; 0: another kind of RoPE.
+  double LongRopeMagnitude();
 
   const Status& status() const { return status_; }
 
@@ -58,6 +71,9 @@ class HuggingFaceConfig {
   const nlohmann::json* Rope() const;
   std::string RopeType() const;
   double RopeNumber(const char* field, double otherwise);
+  std::vector<float> RopeFactors(const char* field, size_t count);
+  std::vector<float> Llama3Divisors();
+  double OriginalContext();
   // 0: the config does not say.
   double RopeTheta();
   double SlidingRopeTheta();

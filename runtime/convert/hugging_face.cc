@@ -125,6 +125,7 @@ void WriteValue(const std::string& key, const MetadataMap::Value& value, GgufWri
     void operator()(const std::vector<std::string>& v) const { writer->SetStringArray(key, v); }
     void operator()(const std::vector<int32_t>& v) const { writer->SetI32Array(key, v); }
     void operator()(const std::vector<float>& v) const { writer->SetF32Array(key, v); }
+    void operator()(const std::vector<bool>& v) const { writer->SetBoolArray(key, v); }
   };
   std::visit(Setter{key, writer}, value);
 }
@@ -150,7 +151,7 @@ Result<HuggingFaceModel> OpenHuggingFace(const std::string& folder, const std::s
   Result<MappedModel> mapped = MapHuggingFace(config, names);
   if (!mapped.ok()) return mapped.status().WithContext("folder " + folder);
   MOONLIT_ASSIGN_OR_RETURN(std::unique_ptr<HuggingFaceSource> source,
-                           HuggingFaceSource::Create(std::move(set), mapped->tensors, mapped->rope_divisors, folder));
+                           HuggingFaceSource::Create(std::move(set), mapped->tensors, mapped->made, folder));
   MetadataMap& metadata = mapped->metadata;
   MOONLIT_ASSIGN_OR_RETURN(const std::string architecture, metadata.GetString("general.architecture"));
   const Result<uint64_t> experts = metadata.GetUint(architecture + ".expert_count");

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <system_error>
+#include <utility>
 
 #include "runtime/base/checksum.h"
 #include "runtime/weights/fingerprint.h"
@@ -13,8 +14,6 @@
 
 namespace moonlit {
 namespace {
-
-constexpr char kRopeDivisors[] = "rope_freqs.weight";
 
 Status WrongShape(const std::string& folder, const MappedTensor& tensor, const SafetensorsTensor& found,
                   const std::string& expected) {
@@ -28,15 +27,15 @@ Status WrongShape(const std::string& folder, const MappedTensor& tensor, const S
 
 Result<std::unique_ptr<HuggingFaceSource>> HuggingFaceSource::Create(SafetensorsSet set,
                                                                      const std::vector<MappedTensor>& tensors,
-                                                                     const std::vector<float>& rope_divisors,
+                                                                     std::vector<MadeTensor> made,
                                                                      const std::string& folder) {
   std::unique_ptr<HuggingFaceSource> source(new HuggingFaceSource);
   source->set_ = std::move(set);
   source->folder_ = folder;
-  source->rope_divisors_ = rope_divisors;
-  if (!rope_divisors.empty()) {
+  for (MadeTensor& tensor : made) {
     Entry entry = {};
-    entry.info = {kRopeDivisors, Format::kF32, Shape{rope_divisors.size()}, rope_divisors.size() * sizeof(float)};
+    entry.info = {tensor.name, Format::kF32, Shape{tensor.values.size()}, tensor.values.size() * sizeof(float)};
+    entry.made = std::move(tensor.values);
     source->entries_.push_back(std::move(entry));
   }
   for (const MappedTensor& tensor : tensors) MOONLIT_RETURN_IF_ERROR(source->AddTensor(tensor));
@@ -62,7 +61,7 @@ Status HuggingFaceSource::AddTensor(const MappedTensor& tensor) {
                     name.c_str(), tensor.sources[0].c_str());
   }
   entry.info.name = tensor.name;
-  entry.order = tensor.order;
+  entry.rows = tensor.rows;
   entry.add_one = tensor.add_one;
   MOONLIT_RETURN_IF_ERROR(SetShape(tensor, &entry));
   entry.widen = tensor.keep_f32 || entry.info.shape.rank() <= 1 || tensor.name.ends_with("_norm.weight");
@@ -72,25 +71,37 @@ Status HuggingFaceSource::AddTensor(const MappedTensor& tensor) {
   return Status();
 }
 
+// Takes `dims` from the folder's to GGUF's.
+Status HuggingFaceSource::OrderRows(const MappedTensor& tensor, std::vector<uint64_t>* dims, Entry* entry) const {
+  const RowOrder order = tensor.rows.order;
+  if (order == RowOrder::kSame) return Status();
+  const bool half = order == RowOrder::kFirstHalf || order == RowOrder::kSecondHalf;
+  // A bias is a column of rows with one value each.
+  const size_t rank = dims->size(), row_dim = rank == 1 ? 0 : rank - 2;
+  const bool fits = half ? rank >= 2 : order == RowOrder::kTransposed ? rank == 2 : rank <= 2;
+  if (!fits || !entry->rows.SetRows((*dims)[row_dim])) {
+    std::string expected = "a matrix";
+    if (half) expected = "an even number of rows";
+    if (order == RowOrder::kRotary)
+      expected = "rows for " + std::to_string(tensor.rows.heads) + " heads of an even size";
+    if (order == RowOrder::kGroupedQkv) {
+      expected = "rows for " + std::to_string(tensor.rows.heads) + " heads of queries and " +
+                 std::to_string(tensor.rows.kv_heads) + " of keys and values";
+    }
+    return WrongShape(folder_, tensor, *entry->parts[0].tensor, expected);
+  }
+  if (half) (*dims)[row_dim] /= 2;
+  if (order == RowOrder::kTransposed) std::swap((*dims)[0], (*dims)[1]);
+  return Status();
+}
+
 Status HuggingFaceSource::SetShape(const MappedTensor& tensor, Entry* entry) const {
   const SafetensorsTensor& part = *entry->parts[0].tensor;
   std::vector<uint64_t> dims = part.shape;
   const size_t stacked = entry->parts.size() > 1 ? 1 : 0;
   if (part.bytes == 0 || dims.empty() || dims.size() + stacked > Shape::kMaxRank)
     return WrongShape(folder_, tensor, part, "1 to 4 dimensions of at least 1");
-  const bool half = tensor.order == RowOrder::kFirstHalf || tensor.order == RowOrder::kSecondHalf;
-  // A bias is a column of rows with one value each.
-  const size_t row_dim = dims.size() == 1 ? 0 : dims.size() - 2;
-  if (half) {
-    if (dims.size() < 2 || dims[row_dim] % 2 != 0) return WrongShape(folder_, tensor, part, "an even number of rows");
-    dims[row_dim] /= 2;
-    entry->group_rows = static_cast<size_t>(dims[row_dim]);
-  }
-  if (tensor.order == RowOrder::kRotary) {
-    if (dims.size() > 2 || dims[0] % (2 * tensor.heads) != 0)
-      return WrongShape(folder_, tensor, part, "rows for " + std::to_string(tensor.heads) + " heads of an even size");
-    entry->group_rows = static_cast<size_t>(dims[0] / tensor.heads);
-  }
+  MOONLIT_RETURN_IF_ERROR(OrderRows(tensor, &dims, entry));
   uint64_t elements = 1;
   for (uint64_t dim : dims) elements *= dim;  // no more than the file has bytes
   if (elements > std::numeric_limits<size_t>::max() / sizeof(float) / entry->parts.size())
@@ -113,26 +124,39 @@ std::vector<const TensorInfo*> HuggingFaceSource::All() const {
   return all;
 }
 
-size_t HuggingFaceSource::PartRow(const Entry& entry, size_t row) {
-  const size_t group = entry.order == RowOrder::kSame ? 0 : row / entry.group_rows;
-  const size_t inside = entry.order == RowOrder::kSame ? row : row % entry.group_rows;
-  switch (entry.order) {
-    case RowOrder::kSame:
-      return row;
-    case RowOrder::kRotary:
-      return group * entry.group_rows + inside % 2 * (entry.group_rows / 2) + inside / 2;
-    case RowOrder::kFirstHalf:
-      return group * 2 * entry.group_rows + inside;
-    case RowOrder::kSecondHalf:
-      return (group * 2 + 1) * entry.group_rows + inside;
+// Rows [first, first + count) of a tensor that lies transposed: a piece of each of the folder's rows.
+Status HuggingFaceSource::ReadColumns(const Entry& entry, size_t first, size_t count, uint8_t* out) const {
+  const SafetensorsEntry& part = entry.parts[0];
+  const size_t columns = entry.info.shape.columns(), value_bytes = RowBytes(entry.info.format, 1);
+  const uint64_t row_bytes = uint64_t{entry.part_rows} * value_bytes;
+  std::vector<uint8_t> piece(count * value_bytes);
+  for (size_t c = 0; c < columns; ++c) {
+    MOONLIT_RETURN_IF_ERROR(
+        part.file->Read(*part.tensor, row_bytes * c + uint64_t{first} * value_bytes, piece.data(), piece.size()));
+    for (size_t r = 0; r < count; ++r)
+      std::memcpy(out + (r * columns + c) * value_bytes, piece.data() + r * value_bytes, value_bytes);
   }
-  return row;
+  return Status();
 }
 
-// Rows [first, first + count) of the tensor, which for a rotated vector are its values.
+// Its rows are single values.
+Status HuggingFaceSource::ReadVector(const Entry& entry, uint8_t* out) const {
+  const SafetensorsEntry& part = entry.parts[0];
+  const size_t count = entry.info.shape.columns();
+  const Format from = part.tensor->type->format;
+  std::vector<uint8_t> bytes(RowBytes(from, count));
+  MOONLIT_RETURN_IF_ERROR(part.file->Read(*part.tensor, 0, bytes.data(), bytes.size()));
+  std::vector<float> values(count), ordered(count);
+  Traits(from).dequantize(bytes.data(), values.data(), count);
+  for (size_t i = 0; i < count; ++i) ordered[i] = values[entry.rows.SourceRow(i)] + (entry.add_one ? 1.0f : 0.0f);
+  std::memcpy(out, ordered.data(), count * sizeof(float));
+  return Status();
+}
+
+// Rows [first, first + count) of the tensor.
 Status HuggingFaceSource::ReadRows(const Entry& entry, size_t first, size_t count, uint8_t* out) const {
-  const bool vector = entry.info.shape.rank() <= 1;
-  const bool by_value = vector && entry.order == RowOrder::kRotary;
+  if (entry.info.shape.rank() <= 1) return ReadVector(entry, out);
+  if (entry.rows.order == RowOrder::kTransposed) return ReadColumns(entry, first, count, out);
   const size_t columns = entry.info.shape.columns();
   const Format from = entry.parts[0].tensor->type->format;
   const size_t from_bytes = RowBytes(from, columns), to_bytes = RowBytes(entry.info.format, columns);
@@ -140,11 +164,11 @@ Status HuggingFaceSource::ReadRows(const Entry& entry, size_t first, size_t coun
   for (size_t r = first; r < first + count;) {
     const SafetensorsEntry& part = entry.parts[r / entry.part_rows];
     const size_t inside = r % entry.part_rows;
-    const size_t place = PartRow(entry, by_value ? 0 : inside);
+    const size_t place = entry.rows.SourceRow(inside);
     // Rows that follow one another there as here go by one read.
     size_t run = 1;
     while (!entry.widen && r + run < first + count && inside + run < entry.part_rows &&
-           PartRow(entry, inside + run) == place + run) {
+           entry.rows.SourceRow(inside + run) == place + run) {
       ++run;
     }
     uint8_t* target = entry.widen ? row.data() : out + (r - first) * to_bytes;
@@ -152,10 +176,8 @@ Status HuggingFaceSource::ReadRows(const Entry& entry, size_t first, size_t coun
     if (entry.widen) {
       std::vector<float> values(columns);
       Traits(from).dequantize(row.data(), values.data(), columns);
-      std::vector<float> ordered = values;
-      for (size_t i = 0; by_value && i < columns; ++i) ordered[i] = values[PartRow(entry, i)];
-      for (float& value : ordered) value += entry.add_one ? 1.0f : 0.0f;
-      std::memcpy(out + (r - first) * to_bytes, ordered.data(), to_bytes);
+      for (float& value : values) value += entry.add_one ? 1.0f : 0.0f;
+      std::memcpy(out + (r - first) * to_bytes, values.data(), to_bytes);
     }
     r += run;
   }
@@ -170,7 +192,7 @@ Status HuggingFaceSource::Read(const TensorInfo& tensor, uint64_t offset, void* 
   if (entry.parts.empty()) {
     const TensorInfo& info = entry.info;
     return ReadByRows(*this, info, offset, out, size, [&](size_t, size_t, uint8_t* to) {
-      std::memcpy(to, rope_divisors_.data(), static_cast<size_t>(info.bytes));
+      std::memcpy(to, entry.made.data(), static_cast<size_t>(info.bytes));
       return Status();
     });
   }
@@ -195,11 +217,16 @@ Result<uint64_t> HuggingFaceSource::Fingerprint() const {
     MOONLIT_RETURN_IF_ERROR(AddFingerprint(*file.file(), file.header().data(), file.header().size(), &sum));
   }
   // What config.json makes of them.
-  sum.Add(rope_divisors_.data(), rope_divisors_.size() * sizeof(float));
   for (const Entry& entry : entries_) {
-    const uint64_t words[] = {static_cast<uint64_t>(entry.order), entry.group_rows, uint64_t{entry.add_one},
-                              static_cast<uint64_t>(entry.info.format), entry.info.bytes};
+    const uint64_t words[] = {static_cast<uint64_t>(entry.rows.order),
+                              entry.rows.heads,
+                              entry.rows.kv_heads,
+                              entry.rows.group_rows,
+                              uint64_t{entry.add_one},
+                              static_cast<uint64_t>(entry.info.format),
+                              entry.info.bytes};
     sum.Add(entry.info.name.data(), entry.info.name.size());
+    sum.Add(entry.made.data(), entry.made.size() * sizeof(float));
     for (const SafetensorsEntry& part : entry.parts) sum.Add(part.tensor->name.data(), part.tensor->name.size());
     sum.Add(words, sizeof words);
   }

@@ -24,8 +24,7 @@ class HuggingFaceSource : public WeightSource {
   // kUnsupported: a tensor of a type that this build can't compute with; kCorrupt: one that is empty, or whose rows do not divide
   // as heads and experts need.
   static Result<std::unique_ptr<HuggingFaceSource>> Create(SafetensorsSet set, const std::vector<MappedTensor>& tensors,
-                                                           const std::vector<float>& rope_divisors,
-                                                           const std::string& folder);
+                                                           std::vector<MadeTensor> made, const std::string& folder);
 
   const TensorInfo* Find(std::string_view name) const override;
   std::vector<const TensorInfo*> All() const override;
@@ -39,23 +38,23 @@ class HuggingFaceSource : public WeightSource {
  private:
   struct Entry {
     TensorInfo info;
-    std::vector<SafetensorsEntry> parts;  // stacked one on the other; none: made_
-    RowOrder order;
-    size_t part_rows;   // rows of `info` in a part
-    size_t group_rows;  // of a head with kRotary, of an expert of `info` with a half
+    std::vector<SafetensorsEntry> parts;  // stacked one on the other; none: `made`
+    std::vector<float> made;
+    RowMap rows;       // of a part
+    size_t part_rows;  // rows of `info` in a part
     bool add_one;
     bool widen;  // to F32
   };
   HuggingFaceSource() = default;
   Status AddTensor(const MappedTensor& tensor);
+  Status OrderRows(const MappedTensor& tensor, std::vector<uint64_t>* dims, Entry* entry) const;
   Status SetShape(const MappedTensor& tensor, Entry* entry) const;
-  // Where row `row` of the tensor lies in its part.
-  static size_t PartRow(const Entry& entry, size_t row);
+  Status ReadColumns(const Entry& entry, size_t first, size_t count, uint8_t* out) const;
+  Status ReadVector(const Entry& entry, uint8_t* out) const;
   Status ReadRows(const Entry& entry, size_t first, size_t count, uint8_t* out) const;
 
   SafetensorsSet set_;
   std::string folder_;
-  std::vector<float> rope_divisors_;
   std::vector<Entry> entries_;  // never grows after opening
   std::unordered_map<std::string_view, size_t> by_name_;
 };

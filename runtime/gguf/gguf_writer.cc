@@ -119,6 +119,11 @@ void GgufWriter::SetF32Array(std::string_view key, const std::vector<float>& val
   PutAll(&values_, values);
 }
 
+void GgufWriter::SetBoolArray(std::string_view key, const std::vector<bool>& values) {
+  StartArray(key, GgufType::kBool, values.size());
+  for (const bool value : values) Put(&values_, static_cast<uint8_t>(value));
+}
+
 void GgufWriter::SetStringArray(std::string_view key, const std::vector<std::string>& values) {
   StartArray(key, GgufType::kString, values.size());
   for (const std::string& value : values) PutString(&values_, value);

@@ -44,6 +44,7 @@ class GgufWriter {
   void SetU32Array(std::string_view key, const std::vector<uint32_t>& values);
   void SetI32Array(std::string_view key, const std::vector<int32_t>& values);
   void SetF32Array(std::string_view key, const std::vector<float>& values);
+  void SetBoolArray(std::string_view key, const std::vector<bool>& values);
   void SetStringArray(std::string_view key, const std::vector<std::string>& values);
   // The value as it stands in another file, under its own key.
   void CopyValue(const GgufFile& file, const GgufValue& value);

@@ -21,6 +21,9 @@ constexpr int kDepth = 4;
 // which changes nothing: what no pattern matches stays a piece.
 constexpr char kByteLevel[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)";
 
+// Unicode's punctuation and ASCII's (tokenizers' pre_tokenizers/punctuation.rs), runs of it.
+constexpr char kPunctuation[] = "[\\p{P}\\$\\+<=>\\^~\\|`]+";
+
 void Walk(const Json& step, const char* list, int depth, const std::function<void(const Json&)>& visit) {
   const Json& inner = Field(step, list);
   if (!inner.is_array()) {
@@ -75,6 +78,11 @@ Steps ReadSteps(const Json& pre_tokenizer) {
     if (type == "ByteLevel") {
       steps.byte_level = true;
       if (Flag(step, "use_regex", true)) steps.patterns.push_back(kByteLevel);
+    } else if (type == "Punctuation" && Text(step, "behavior") == "Contiguous") {
+      steps.patterns.push_back(kPunctuation);
+    } else if (type == "Digits" && !Flag(step, "individual_digits", false) && !steps.patterns.empty() &&
+               steps.patterns.back() == kByteLevel) {
+      // Falcon's. What ByteLevel cuts off are digits and at most a space before them, which no merge joins.
     } else if (type == "Digits") {
       steps.patterns.push_back(Flag(step, "individual_digits", false) ? "\\p{N}" : "\\p{N}+");
     } else if (const std::optional<std::string> pattern = SplitPattern(step); type == "Split" && pattern) {
@@ -88,12 +96,12 @@ Steps ReadSteps(const Json& pre_tokenizer) {
 
 // Which of several names with the same patterns llama.cpp's converter gives a family: they differ in how text is decoded.
 constexpr std::pair<std::string_view, std::string_view> kPreferred[] = {
-    {"llama", "smollm"},      {"smollm3", "smollm"},     {"starcoder2", "starcoder"},
-    {"granite", "refact"},    {"granitemoe", "refact"},  {"command-r", "command-r"},
-    {"cohere2", "command-r"}, {"stablelm", "stablelm2"}, {"olmo", "olmo"},
-    {"olmo2", "olmo"},        {"olmoe", "olmo"},         {"phi2", "phi-2"},
-    {"mpt", "mpt"},           {"exaone4", "exaone4"},    {"glm4", "glm4"},
-    {"bloom", "bloom"},
+    {"llama", "smollm"},      {"smollm3", "smollm"},      {"starcoder2", "starcoder"},
+    {"granite", "refact"},    {"granitemoe", "refact"},   {"command-r", "command-r"},
+    {"cohere2", "command-r"}, {"stablelm", "stablelm2"},  {"olmo", "olmo"},
+    {"olmo2", "olmo"},        {"olmoe", "olmo"},          {"phi2", "phi-2"},
+    {"mpt", "mpt"},           {"exaone4", "exaone4"},     {"glm4", "glm4"},
+    {"bloom", "bloom"},       {"starcoder", "starcoder"},
 };
 
 bool IsPreferred(std::string_view architecture, std::string_view name) {

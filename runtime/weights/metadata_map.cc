@@ -4,7 +4,8 @@
 namespace moonlit {
 namespace {
 
-constexpr const char* kKinds[] = {"an integer", "a number", "true or false", "text", "texts", "integers", "numbers"};
+constexpr const char* kKinds[] = {"an integer", "a number", "true or false", "text",
+                                  "texts",      "integers", "numbers",       "flags"};
 static_assert(std::size(kKinds) == std::variant_size_v<MetadataMap::Value>);
 
 }  // namespace
@@ -60,6 +61,10 @@ Result<std::vector<int64_t>> MetadataMap::GetInts(std::string_view key) const {
   const Value* value = Find(key);
   if (value != nullptr && std::holds_alternative<uint32_t>(*value))
     return std::vector<int64_t>{int64_t{std::get<uint32_t>(*value)}};
+  if (value != nullptr && std::holds_alternative<std::vector<bool>>(*value)) {
+    const auto& flags = std::get<std::vector<bool>>(*value);
+    return std::vector<int64_t>(flags.begin(), flags.end());
+  }
   MOONLIT_ASSIGN_OR_RETURN(const std::vector<int32_t> values, Get<std::vector<int32_t>>(key, "integers"));
   return std::vector<int64_t>(values.begin(), values.end());
 }

@@ -19,7 +19,7 @@ namespace moonlit {
 class MetadataMap : public Metadata {
  public:
   using Value = std::variant<uint32_t, float, bool, std::string, std::vector<std::string>, std::vector<int32_t>,
-                             std::vector<float>>;
+                             std::vector<float>, std::vector<bool>>;
 
   // A key that is there already gets the new value at its old place.
   void Set(std::string_view key, Value value);

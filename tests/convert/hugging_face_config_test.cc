@@ -60,12 +60,11 @@ TEST(HuggingFace, RefusesWhatFamiliesHaveNotInGguf) {
     return MapHuggingFace(config, {}).status();
   };
   for (const Status& status :
-       {map("arcee", "hidden_act", "silu"), map("starcoder2", "sliding_window", 128),
-        map("exaone4", "sliding_window", 128), map("phi2", "hidden_act", "gelu"), map("phi2", "qk_layernorm", true),
+       {map("arcee", "hidden_act", "silu"), map("phi2", "hidden_act", "gelu"), map("phi2", "qk_layernorm", true),
         map("nemotron", "hidden_act", "silu"),
         map("cohere2", "layer_types", {"full_attention", "full_attention", "full_attention", "full_attention"}),
         map("cohere2", "rotary_pct", 0.5), map("phi3", "hidden_act", "gelu"),
-        map("phi3", "rope_parameters", {{"rope_type", "longrope"}}), map("command-r", "partial_rotary_factor", 0.5)}) {
+        map("llama", "rope_parameters", {{"rope_type", "longrope"}}), map("command-r", "partial_rotary_factor", 0.5)}) {
     EXPECT_EQ(status.code(), Code::kUnsupported) << status.ToString();
   }
   for (const Status& status :
@@ -154,6 +153,54 @@ TEST(HuggingFace, RopeFieldsOfAnotherKindAreNotPassedOver) {
   ExpectNamed(sliding(Json::array()), Code::kCorrupt, "sliding_attention");
   ExpectNamed(sliding({{"rope_theta", "x"}}), Code::kCorrupt, "rope_theta");
   ExpectNamed(sliding({{"rope_theta", 5000.0}, {"rope_type", "linear"}}), Code::kUnsupported, "sliding_attention");
+}
+
+// Fields that families call otherwise, and what they mean when they are absent.
+TEST(HuggingFace, FamiliesHaveFieldsOfTheirOwn) {
+  const auto number = [](const Result<MappedModel>& mapped, const char* key) {
+    EXPECT_TRUE(mapped.ok()) << mapped.status().ToString();
+    return mapped.ok() ? mapped->metadata.GetUint(key).value() : 0;
+  };
+  EXPECT_EQ(number(MapWith("gpt2", {{"n_inner", 100}}), "gpt2.feed_forward_length"), 100u);
+  EXPECT_EQ(number(MapWith("gpt2", {}), "gpt2.feed_forward_length"), 256u);
+  const char* kv = "falcon.attention.head_count_kv";
+  EXPECT_EQ(number(MapWith("falcon", {{"multi_query", nullptr}, {"num_kv_heads", 2}}), kv), 1u);
+  EXPECT_EQ(number(MapWith("falcon", {{"new_decoder_architecture", true}, {"num_kv_heads", 2}}), kv), 2u);
+  EXPECT_EQ(number(MapWith("falcon", {{"new_decoder_architecture", true}, {"num_kv_heads", nullptr}}), kv), 4u);
+  EXPECT_EQ(number(MapWith("starcoder", {{"multi_query", false}, {"num_key_value_heads", nullptr}}),
+                   "starcoder.attention.head_count_kv"),
+            4u);
+  EXPECT_EQ(number(MapWith("bloom", {{"seq_length", 2048}}), "bloom.context_length"), 2048u);
+  EXPECT_EQ(number(MapWith("bloom", {}), "bloom.context_length"), 64u);
+  EXPECT_EQ(number(MapWith("starcoder2", {{"sliding_window", 128}}), "starcoder2.attention.sliding_window"), 128u);
+  const auto letters =
+      MapWith("exaone4", {{"sliding_window", 128}, {"layer_types", nullptr}, {"sliding_window_pattern", "LLG"}});
+  EXPECT_EQ(number(letters, "exaone4.attention.sliding_window"), 128u);
+  EXPECT_EQ(letters->metadata.GetInts("exaone4.attention.sliding_window_pattern").value(),
+            (std::vector<int64_t>{1, 1, 0}));
+  const auto no_alibi = MapWith("mpt", {{"attn_config", {{"alibi", false}, {"clip_qkv", 6.0}}}});
+  ASSERT_TRUE(no_alibi.ok()) << no_alibi.status().ToString();
+  EXPECT_EQ(no_alibi->metadata.GetFloat("mpt.attention.max_alibi_bias").value(), 0);
+  EXPECT_EQ(no_alibi->metadata.GetFloat("mpt.attention.clamp_kqv").value(), 6);
+}
+
+TEST(HuggingFace, FamiliesRefuseWhatTheyDoNotCompute) {
+  ExpectNamed(MapWith("gpt2", {{"scale_attn_by_inverse_layer_idx", true}}), Code::kUnsupported, "inverse_layer");
+  ExpectNamed(MapWith("falcon", {{"alibi", true}}), Code::kUnsupported, "alibi");
+  ExpectNamed(MapWith("falcon", {{"parallel_attn", false}}), Code::kUnsupported, "parallel_attn");
+  ExpectNamed(MapWith("mpt", {{"attn_config", {{"qk_ln", true}}}}), Code::kUnsupported, "attn_config.qk_ln");
+  ExpectNamed(MapWith("bloom", {{"apply_residual_connection_post_layernorm", true}}), Code::kUnsupported,
+              "apply_residual");
+  ExpectNamed(MapWith("gptneox", {{"hidden_act", "gelu_fast"}}), Code::kUnsupported, "gelu_fast");
+  ExpectNamed(MapWith("gemma4", {{"enable_moe_block", true}}), Code::kUnsupported, "enable_moe_block");
+  ExpectNamed(MapWith("gemma4", {{"attention_k_eq_v", true}}), Code::kUnsupported, "attention_k_eq_v");
+  ExpectNamed(MapWith("bitnet", {{"hidden_act", "gelu"}}), Code::kUnsupported, "hidden_act");
+  ExpectNamed(MapWith("bitnet", {{"quantization_config", {{"quant_method", "bitnet"}}}}), Code::kUnsupported,
+              "quantization_config");
+  ExpectNamed(MapWith("exaone4", {{"sliding_window", 8}, {"layer_types", nullptr}, {"sliding_window_pattern", "LX"}}),
+              Code::kUnsupported, "LX");
+  ExpectNamed(MapWith("phi3-long", {{"rope_parameters", {{"rope_type", "longrope"}, {"long_factor", {1, 2}}}}}),
+              Code::kCorrupt, "long_factor");
 }
 
 // Copying and printing JSON goes by recursion.

@@ -14,6 +14,7 @@
 #include "runtime/api/load.h"
 #include "runtime/convert/tokenizer_metadata.h"
 #include "runtime/text/tokenizer.h"
+#include "runtime/convert/quantize.h"
 #include "runtime/weights/gguf_source.h"
 #include "tests/support/hugging_face_folder.h"
 #include "tests/support/temp_folder.h"
@@ -131,18 +132,34 @@ INSTANTIATE_TEST_SUITE_P(HuggingFace, FromGolden,
                                          "qwen3moe", "olmoe", "granitemoe", "granite", "olmo2", "smollm3", "gemma",
                                          "gemma2", "gemma3", "arcee", "olmo", "stablelm", "starcoder2", "command-r",
                                          "cohere2", "glm4", "exaone4", "ernie45", "seed-oss", "phi2", "phi3",
-                                         "nemotron"),
+                                         "nemotron", "phi3-long", "olmo3", "gemma4", "bitnet", "bitnet-b158", "gpt2",
+                                         "gptneox", "bloom", "falcon", "mpt", "starcoder"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
 
-TEST(HuggingFace, PartsOfTensorsAreThoseOfTheWhole) {
+// By blocks of every row: the folder's rows, whatever their order there, are the file's.
+TEST_P(FromGolden, QuantizesToTheSameBytes) {
+  const std::string golden = kGolden + GetParam();
+  const TempFolder folder, out;
+  WriteHuggingFaceFolder(golden, folder.path());
+  const std::string of_folder = out.path() + "/folder.gguf", of_file = out.path() + "/file.gguf";
+  ASSERT_TRUE(ConvertFolder(folder.path(), of_folder, "", {.type = "Q4_0"}).ok());
+  ASSERT_TRUE(QuantizeFile(golden + "/model.gguf", of_file, {.type = "Q4_0"}).ok());
+  const auto expected = GgufSource::Open(of_file), found = GgufSource::Open(of_folder);
+  ASSERT_TRUE(expected.ok() && found.ok());
+  ExpectSameTensors(**expected, **found);
+}
+
+class PartsOf : public testing::TestWithParam<const char*> {};
+
+TEST_P(PartsOf, TensorsAreThoseOfTheWhole) {
   const TempFolder folder;
-  WriteHuggingFaceFolder(kGolden + "granitemoe", folder.path());
+  WriteHuggingFaceFolder(kGolden + GetParam(), folder.path());
   const auto model = OpenHuggingFace(folder.path(), "");
-  ASSERT_TRUE(model.ok());
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
   for (const TensorInfo* tensor : model->weights->All()) {
     const std::string whole = Bytes(*model->weights, *tensor);
     for (size_t offset = 0; offset < whole.size(); offset += 331) {
@@ -154,6 +171,9 @@ TEST(HuggingFace, PartsOfTensorsAreThoseOfTheWhole) {
     EXPECT_EQ(model->weights->Read(*tensor, tensor->bytes, &byte, 1).code(), Code::kInvalidArgument);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(HuggingFace, PartsOf, testing::Values("granitemoe", "gpt2", "bloom"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST(HuggingFace, NeverWritesOverTheModel) {
   const TempFolder folder;

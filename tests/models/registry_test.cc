@@ -82,6 +82,7 @@ class SourceOverlay : public WeightSource {
   }
   std::vector<const TensorInfo*> All() const override {
     std::vector<const TensorInfo*> all = base_.All();
+    std::erase_if(all, [&](const TensorInfo* tensor) { return tensor->name == hidden; });
     if (replaced && base_.Find(replaced->name) == nullptr) all.push_back(&*replaced);
     return all;
   }

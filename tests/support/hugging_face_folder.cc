@@ -71,6 +71,90 @@ const std::map<std::string, std::string> kPlainNames = {
     {"attn_output.bias", "self_attn.o_proj.bias"},
 };
 
+// Families of which every name differs. Without .weight and .bias, which both sides have.
+struct OtherNames {
+  const char* layers;  // % stands for the number
+  std::map<std::string, std::string> names;
+};
+const std::map<std::string, OtherNames> kOtherNames = {
+    {"gpt2",
+     {"transformer.h.%.",
+      {{"token_embd", "transformer.wte"},
+       {"position_embd", "transformer.wpe"},
+       {"output_norm", "transformer.ln_f"},
+       {"attn_norm", "ln_1"},
+       {"ffn_norm", "ln_2"},
+       {"attn_qkv", "attn.c_attn"},
+       {"attn_output", "attn.c_proj"},
+       {"ffn_up", "mlp.c_fc"},
+       {"ffn_down", "mlp.c_proj"}}}},
+    {"gpt_neox",
+     {"gpt_neox.layers.%.",
+      {{"token_embd", "gpt_neox.embed_in"},
+       {"output", "embed_out"},
+       {"output_norm", "gpt_neox.final_layer_norm"},
+       {"attn_norm", "input_layernorm"},
+       {"ffn_norm", "post_attention_layernorm"},
+       {"attn_qkv", "attention.query_key_value"},
+       {"attn_output", "attention.dense"},
+       {"ffn_up", "mlp.dense_h_to_4h"},
+       {"ffn_down", "mlp.dense_4h_to_h"}}}},
+    {"bloom",
+     {"transformer.h.%.",
+      {{"token_embd", "transformer.word_embeddings"},
+       {"token_embd_norm", "transformer.word_embeddings_layernorm"},
+       {"output_norm", "transformer.ln_f"},
+       {"attn_norm", "input_layernorm"},
+       {"ffn_norm", "post_attention_layernorm"},
+       {"attn_qkv", "self_attention.query_key_value"},
+       {"attn_output", "self_attention.dense"},
+       {"ffn_up", "mlp.dense_h_to_4h"},
+       {"ffn_down", "mlp.dense_4h_to_h"}}}},
+    {"mpt",
+     {"transformer.blocks.%.",
+      {{"token_embd", "transformer.wte"},
+       {"output_norm", "transformer.norm_f"},
+       {"attn_norm", "norm_1"},
+       {"ffn_norm", "norm_2"},
+       {"attn_qkv", "attn.Wqkv"},
+       {"attn_output", "attn.out_proj"},
+       {"ffn_up", "ffn.up_proj"},
+       {"ffn_down", "ffn.down_proj"}}}},
+};
+
+const OtherNames* OtherNamesOf(const std::string& type) {
+  const auto found = kOtherNames.find(type == "falcon" ? "bloom" : type == "gpt_bigcode" ? "gpt2" : type);
+  return found == kOtherNames.end() ? nullptr : &found->second;
+}
+
+// [rows, columns] to [columns, rows].
+void Transpose(Tensor* tensor) {
+  const size_t rows = tensor->shape[0], columns = tensor->shape[1];
+  std::string turned(tensor->bytes.size(), '\0');
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t c = 0; c < columns; ++c)
+      std::memcpy(&turned[(c * rows + r) * sizeof(float)], &tensor->bytes[(r * columns + c) * sizeof(float)],
+                  sizeof(float));
+  }
+  tensor->bytes = std::move(turned);
+  std::swap(tensor->shape[0], tensor->shape[1]);
+}
+
+// All queries, keys, values, as GGUF has them, to groups of them.
+std::string GroupedHeads(const std::string& bytes, size_t rows, size_t heads, size_t groups) {
+  const size_t d = rows / (heads + 2 * groups);
+  std::vector<size_t> order;
+  const auto put = [&](size_t head) {
+    for (size_t i = 0; i < d; ++i) order.push_back(head * d + i);
+  };
+  for (size_t g = 0; g < groups; ++g) {
+    for (size_t h = 0; h < heads / groups; ++h) put(g * (heads / groups) + h);
+    put(heads + g);
+    put(heads + groups + g);
+  }
+  return Rows(bytes, order, bytes.size() / rows);
+}
+
 // By model_type, where they differ.
 const std::map<std::string, std::map<std::string, std::string>> kNamesOf = {
     {"starcoder2",
@@ -96,6 +180,22 @@ const std::map<std::string, std::map<std::string, std::string>> kNamesOf = {
     {"exaone4",
      {{"post_attention_norm.weight", "post_attention_layernorm.weight"},
       {"post_ffw_norm.weight", "post_feedforward_layernorm.weight"}}},
+    {"olmo3",
+     {{"post_attention_norm.weight", "post_attention_layernorm.weight"},
+      {"post_ffw_norm.weight", "post_feedforward_layernorm.weight"}}},
+    {"bitnet",
+     {{"attn_sub_norm.weight", "self_attn.attn_sub_norm.weight"}, {"ffn_sub_norm.weight", "mlp.ffn_sub_norm.weight"}}},
+    {"gemma4_text",
+     {{"post_attention_norm.weight", "post_attention_layernorm.weight"},
+      {"ffn_norm.weight", "pre_feedforward_layernorm.weight"},
+      {"post_ffw_norm.weight", "post_feedforward_layernorm.weight"},
+      {"layer_output_scale.weight", "layer_scalar"},
+      {"inp_gate.weight", "per_layer_input_gate.weight"},
+      {"proj.weight", "per_layer_projection.weight"},
+      {"post_norm.weight", "post_per_layer_input_norm.weight"},
+      {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight"},
+      {"per_layer_model_proj.weight", "model.per_layer_model_projection.weight"},
+      {"per_layer_proj_norm.weight", "model.per_layer_projection_norm.weight"}}},
 };
 
 class FolderWriter {
@@ -127,7 +227,8 @@ class FolderWriter {
   }
 
   void Add(const std::string& name, Tensor tensor) {
-    if (name == "rope_freqs.weight") return;  // follows from the config
+    if (name.starts_with("rope_f")) return;  // follows from the config
+    if (const OtherNames* other = OtherNamesOf(type_)) return AddOther(*other, name, std::move(tensor));
     if (const std::string* own = OwnName(name)) return Put(*own, std::move(tensor));
     if (name == "token_embd.weight") return Put("model.embed_tokens.weight", std::move(tensor));
     if (name == "output_norm.weight") return Put("model.norm.weight", std::move(tensor));
@@ -157,6 +258,23 @@ class FolderWriter {
       if (stem == "ffn_norm.weight") return Put(layer + "pre_feedforward_layernorm.weight", std::move(tensor));
     }
     Put(layer + kPlainNames.at(stem), std::move(tensor));
+  }
+
+  void AddOther(const OtherNames& other, const std::string& name, Tensor tensor) {
+    const bool global = !name.starts_with("blk.");
+    const size_t dot = global ? 0 : name.find('.', 4) + 1;
+    const std::string stem = name.substr(dot, name.rfind('.') - dot), suffix = name.substr(name.rfind('.'));
+    const bool matrix = tensor.shape.size() == 2;
+    if (type_ == "gpt2" && matrix && !global) Transpose(&tensor);
+    if (stem == "attn_qkv" && type_ != "gpt2" && type_ != "mpt") {
+      const char* heads = config_.contains("n_head") ? "n_head" : "num_attention_heads";
+      const size_t queries = config_[heads];
+      const bool single = config_.value("multi_query", false);
+      tensor.bytes = GroupedHeads(tensor.bytes, tensor.shape[0], queries, single ? 1 : queries);
+    }
+    std::string layers = global ? "" : other.layers;
+    if (!global) layers.replace(layers.find('%'), 1, name.substr(4, dot - 5));
+    Put(layers + other.names.at(stem) + suffix, std::move(tensor));
   }
 
   // Gemma's folders hold norms less 1.
@@ -204,7 +322,8 @@ class FolderWriter {
   }
 
   void Put(const std::string& name, Tensor tensor) {
-    if ((type_.starts_with("gemma") || type_ == "nemotron") && (name.ends_with("norm.weight"))) LessOne(&tensor.bytes);
+    const bool less = (type_.starts_with("gemma") && type_ != "gemma4_text") || type_ == "nemotron";
+    if (less && name.ends_with("norm.weight")) LessOne(&tensor.bytes);
     MOONLIT_CHECK(tensors_.emplace(name, std::move(tensor)).second);
   }
 
@@ -260,6 +379,15 @@ Json PreTokenizerOf(const std::string& pre) {
   if (threes) steps.push_back(Split(words + R"(\p{N}{1,3})" + rest));
   if (seed) steps.push_back(Split(words + R"(\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)"));
   if (ones) steps.push_back(Split(words + R"(\p{N})" + rest));
+  if (pre == "falcon") {
+    bytes["use_regex"] = true;
+    return {{"type", "Sequence"},
+            {"pretokenizers",
+             {{{"type", "Punctuation"}, {"behavior", "Contiguous"}},
+              bytes,
+              {{"type", "Digits"}, {"individual_digits", false}},
+              Split("[0-9][0-9][0-9]")}}};
+  }
   if (pre == "refact" || pre == "smollm" || pre == "starcoder" || pre == "command-r")
     steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
   steps.push_back(bytes);
