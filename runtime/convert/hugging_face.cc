@@ -50,16 +50,26 @@ Result<Json> ReadConfig(const std::string& folder) {
 Result<TokenizerData> ReadTokenizer(const std::string& folder, const std::string& pre, const std::string& architecture,
                                     size_t vocab_size) {
   Result<std::string> json = ReadText(folder + "/tokenizer.json", kMostJsonBytes);
+  std::string pieces;
   if (json.status().code() == Code::kNotFound) {
-    return Errorf(Code::kNotFound, "folder %s: there is no tokenizer.json, which this build reads the tokenizer from",
-                  folder.c_str());
+    MOONLIT_ASSIGN_OR_RETURN(pieces, ReadOptional(folder + "/tokenizer.model"));
+    if (pieces.empty()) {
+      return Errorf(Code::kNotFound,
+                    "folder %s: there is no tokenizer.json and no tokenizer.model, one of which this build reads the "
+                    "tokenizer from",
+                    folder.c_str());
+    }
+    json = std::string();
   }
   MOONLIT_RETURN_IF_ERROR(json.status());
+  MOONLIT_ASSIGN_OR_RETURN(const std::string added_tokens, ReadOptional(folder + "/added_tokens.json"));
   MOONLIT_ASSIGN_OR_RETURN(const std::string tokenizer_config, ReadOptional(folder + "/tokenizer_config.json"));
   MOONLIT_ASSIGN_OR_RETURN(const std::string config, ReadText(folder + "/config.json", kMostJsonBytes));
   MOONLIT_ASSIGN_OR_RETURN(const std::string chat_template, ReadOptional(folder + "/chat_template.jinja"));
   TokenizerFiles files;
   files.tokenizer_json = *json;
+  files.tokenizer_model = pieces;
+  files.added_tokens_json = added_tokens;
   files.tokenizer_config_json = tokenizer_config;
   files.config_json = config;
   files.chat_template = chat_template;

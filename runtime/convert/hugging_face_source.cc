@@ -205,7 +205,9 @@ std::vector<std::string> HuggingFaceSource::Files() const {
   std::error_code error;
   for (std::filesystem::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
     const std::string path = it->path().string();
-    if (path.ends_with(".safetensors") || path.ends_with(".json") || path.ends_with(".jinja")) paths.push_back(path);
+    if (path.ends_with(".safetensors") || path.ends_with(".json") || path.ends_with(".jinja") ||
+        path.ends_with(".model"))
+      paths.push_back(path);
   }
   return paths;
 }

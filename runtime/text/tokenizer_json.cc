@@ -9,6 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/text/bounded_json.h"
 #include "runtime/text/pretokenizer.h"
+#include "runtime/text/sentencepiece_model.h"
 #include "runtime/text/replace_all.h"
 #include "runtime/text/tokenizer_json_parts.h"
 #include "runtime/text/tokenizer_json_refusals.h"
@@ -20,9 +21,10 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kFile[] = "tokenizer.json";
+constexpr float kOutsideScore = -10000;  // of tokens that a SentencePiece model does not have
 
 Status Broken(const std::string& why) {
-  return Errorf(Code::kCorrupt, "%s: %s; download it again", kFile, why.c_str());
+  return Errorf(Code::kCorrupt, "the tokenizer in %s or beside it: %s; download it again", kFile, why.c_str());
 }
 
 // Names that Hugging Face's tools leave without "special": true, though they are (llama.cpp, conversion/base.py).
@@ -78,6 +80,39 @@ class Importer {
     return std::move(data_);
   }
 
+  // From tokenizer.model, and what the other files add to it.
+  Result<TokenizerData> RunPieces(const SentencePieceModel& model, const Json& added) {
+    bytes_fall_back_ = true;
+    data_.model = "llama";
+    data_.pre = "default";
+    const Json& decoder = json_parts::Field(config_, "added_tokens_decoder");
+    most_ = files_.vocab_size != 0 ? files_.vocab_size : model.pieces.size() + added.size() + decoder.size();
+    for (size_t i = 0; i < model.pieces.size(); ++i)
+      MOONLIT_RETURN_IF_ERROR(Place(model.pieces[i].text, i, model.pieces[i].type, false));
+    for (const auto& [content, id] : added.items())
+      MOONLIT_RETURN_IF_ERROR(Place(content, id, TokenType::kUserDefined, true));
+    for (const auto& [id, token] : decoder.items()) {
+      if (id.empty() || id.size() > 8 || id.find_first_not_of("0123456789") != std::string::npos)
+        return Broken("added_tokens_decoder: expected an id, found \"" + id.substr(0, 40) + "\"");
+      MOONLIT_RETURN_IF_ERROR(AddToken(token, static_cast<uint64_t>(std::stoul(id)), true));
+    }
+    FillHoles();
+    // What is not of the model takes no part in merging.
+    data_.scores.assign(data_.tokens.size(), kOutsideScore);
+    for (size_t i = 0; i < model.pieces.size(); ++i) {
+      if (data_.tokens[i] == model.pieces[i].text) data_.scores[i] = model.pieces[i].score;
+    }
+    SetPieceIds(model);
+    data_.add_space_prefix = json_parts::Flag(config_, "add_prefix_space", model.add_space_prefix);
+    // Where nothing is said, there is a BOS if there is a token for it.
+    const Json& begins = json_parts::Field(config_, "add_bos_token");
+    if (begins.is_boolean()) data_.add_bos = begins.get<bool>();
+    data_.add_eos = json_parts::Flag(config_, "add_eos_token", false);
+    SetChatTemplate();
+    data_.architecture = std::string(files_.architecture);
+    return std::move(data_);
+  }
+
  private:
   // Places a token; ids are those of rows of the embedding.
   Status Place(const std::string& token, const Json& id, TokenType type, bool replace) {
@@ -112,17 +147,21 @@ class Importer {
   Status ReadAddedTokens() {
     const Json& added = json_parts::Field(json_, "added_tokens");
     if (!added.is_array()) return Status();
-    for (const Json& token : added) {
-      std::string content = json_parts::Text(token, "content");
-      if (content.empty()) return Broken("added_tokens: expected objects with content and id");
-      const bool control = json_parts::Flag(token, "special", false) || LooksSpecial(content);
-      if (!control && !bytes_fall_back_) content = ReplaceAll(content, kMetaSpace, " ");
-      MOONLIT_RETURN_IF_ERROR(Place(content, json_parts::Field(token, "id"),
-                                    control ? TokenType::kControl : TokenType::kUserDefined, true));
-      const auto id = json_parts::Field(token, "id").get<int32_t>();
-      if (json_parts::Flag(token, "lstrip", false)) data_.strip_left_ids.push_back(id);
-      if (json_parts::Flag(token, "rstrip", false)) data_.strip_right_ids.push_back(id);
-    }
+    for (const Json& token : added)
+      MOONLIT_RETURN_IF_ERROR(AddToken(token, json_parts::Field(token, "id"), !bytes_fall_back_));
+    return Status();
+  }
+
+  // `spaces`: U+2581 stands for a space in tokens that are no control tokens.
+  Status AddToken(const Json& token, const Json& id, bool spaces) {
+    std::string content = json_parts::Text(token, "content");
+    if (content.empty()) return Broken("added_tokens: expected objects with content and id");
+    const bool control = json_parts::Flag(token, "special", false) || LooksSpecial(content);
+    if (!control && spaces) content = ReplaceAll(content, kMetaSpace, " ");
+    MOONLIT_RETURN_IF_ERROR(Place(content, id, control ? TokenType::kControl : TokenType::kUserDefined, true));
+    const auto index = static_cast<int32_t>(id.get<uint64_t>());
+    if (json_parts::Flag(token, "lstrip", false)) data_.strip_left_ids.push_back(index);
+    if (json_parts::Flag(token, "rstrip", false)) data_.strip_right_ids.push_back(index);
     return Status();
   }
 
@@ -209,6 +248,18 @@ class Importer {
     }
   }
 
+  // What the other files do not name, the model does.
+  void SetPieceIds(const SentencePieceModel& model) {
+    const auto unknown = static_cast<size_t>(model.unk_id);  // -1 is beyond all
+    SetSpecialTokens(unknown < data_.tokens.size() ? data_.tokens[unknown] : "");
+    const std::pair<int64_t, int64_t TokenizerData::*> ids[] = {{model.bos_id, &TokenizerData::bos_id},
+                                                                {model.eos_id, &TokenizerData::eos_id},
+                                                                {model.pad_id, &TokenizerData::pad_id}};
+    for (const auto& [id, field] : ids) {
+      if (data_.*field == kNoToken && id >= 0 && static_cast<uint64_t>(id) < data_.tokens.size()) data_.*field = id;
+    }
+  }
+
   // What tokenizer_config.json says, else what the template of the post-processor puts around one text.
   Status SetAddedAtEnds() {
     std::string before, after;
@@ -271,11 +322,16 @@ Result<Json> Parse(std::string_view text, const char* name) {
 }  // namespace
 
 Result<TokenizerData> ImportTokenizer(const TokenizerFiles& files) {
-  if (files.tokenizer_json.empty()) return Broken("the file is empty");
+  const bool pieces = !files.tokenizer_model.empty();
+  if (!pieces && files.tokenizer_json.empty()) return Broken("the file is empty");
   MOONLIT_ASSIGN_OR_RETURN(const Json json, Parse(files.tokenizer_json, kFile));
   MOONLIT_ASSIGN_OR_RETURN(const Json config, Parse(files.tokenizer_config_json, "tokenizer_config.json"));
   MOONLIT_ASSIGN_OR_RETURN(const Json model_config, Parse(files.config_json, "config.json"));
-  return Importer(files, json, config, model_config).Run();
+  Importer importer(files, json, config, model_config);
+  if (!pieces) return importer.Run();
+  MOONLIT_ASSIGN_OR_RETURN(const SentencePieceModel model, ParseSentencePieceModel(files.tokenizer_model));
+  MOONLIT_ASSIGN_OR_RETURN(const Json added, Parse(files.added_tokens_json, "added_tokens.json"));
+  return importer.RunPieces(model, added);
 }
 
 }  // namespace moonlit

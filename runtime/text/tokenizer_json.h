@@ -14,7 +14,9 @@
 namespace moonlit {
 
 struct TokenizerFiles {
-  std::string_view tokenizer_json;         // required
+  std::string_view tokenizer_json;         // required, unless there is a tokenizer_model
+  std::string_view tokenizer_model;        // SentencePiece's, in place of tokenizer.json; empty: none
+  std::string_view added_tokens_json;      // beside tokenizer.model; may be empty
   std::string_view tokenizer_config_json;  // may be empty
   std::string_view config_json;            // the model's, for ids that the others leave open; may be empty
   std::string_view chat_template;          // chat_template.jinja; may be empty

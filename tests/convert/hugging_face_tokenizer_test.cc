@@ -43,6 +43,61 @@ TEST(HuggingFace, TokenizersOfTheirOwnLibraryGiveItsIds) {
   }
 }
 
+// A folder with tokenizer.model alone. Its golden ids are SentencePiece's (tests/data/recipes/make_sentencepiece_golden.py).
+Result<std::shared_ptr<const MetadataMap>> OpenPieces(const std::string& model, const nlohmann::json& tokenizer_config,
+                                                      const std::string& added = "{}") {
+  const TempFolder folder;
+  auto config = nlohmann::json::parse(ReadWholeFile(kGolden + "mistral/golden.json"))["hf_config"];
+  config["vocab_size"] = 340;
+  folder.Write("config.json", config.dump());
+  folder.Write("tokenizer.model", model);
+  folder.Write("tokenizer_config.json", tokenizer_config.dump());
+  folder.Write("added_tokens.json", added);
+  return OpenHuggingFaceTokenizer(folder.path(), "");
+}
+
+TEST(HuggingFace, SentencePieceModelsGiveTheirOwnIds) {
+  const std::string model = ReadWholeFile(kFolders + "sentencepiece/bpe.model");
+  const auto golden = nlohmann::json::parse(ReadWholeFile(kFolders + "sentencepiece/golden.json"));
+  const auto metadata = OpenPieces(model, nlohmann::json::object());
+  ASSERT_TRUE(metadata.ok()) << metadata.status().ToString();
+  EXPECT_EQ((*metadata)->GetStrings("tokenizer.ggml.tokens")->size(), 340u);
+  const auto tokenizer = MakeTokenizer(**metadata);
+  for (const auto& probe : golden["texts"]) {
+    const auto ids = tokenizer->Encode(probe["text"].get<std::string>(), {.add_special = true});
+    EXPECT_EQ(ids.value(), probe["ids"].get<std::vector<int32_t>>()) << probe["text"];
+  }
+  // What the other files add, and how they end and begin a text.
+  const nlohmann::json config = {{"add_bos_token", false},
+                                 {"add_eos_token", true},
+                                 {"added_tokens_decoder", {{"331", {{"content", "<|go|>"}, {"special", true}}}}}};
+  const auto more = OpenPieces(model, config, R"({"<pad>": 330})");
+  ASSERT_TRUE(more.ok()) << more.status().ToString();
+  const auto wider = MakeTokenizer(**more);
+  EXPECT_EQ(wider->Encode("<|go|>", {.add_special = true, .parse_special = true}).value(),
+            (std::vector<int32_t>{331, 2}));
+  EXPECT_EQ(wider->TokenToId("<pad>"), 330);
+}
+
+TEST(HuggingFace, SentencePieceModelsAreRefusedByName) {
+  const std::string model = ReadWholeFile(kFolders + "sentencepiece/bpe.model");
+  const nlohmann::json none = nlohmann::json::object();
+  const Status unigram = OpenPieces(ReadWholeFile(kFolders + "sentencepiece/unigram.model"), none).status();
+  EXPECT_EQ(unigram.code(), Code::kUnsupported);
+  EXPECT_NE(unigram.message().find("Unigram"), std::string_view::npos) << unigram.ToString();
+  EXPECT_EQ(OpenPieces("", none).status().code(), Code::kNotFound);
+  EXPECT_EQ(OpenPieces("not a model", none).status().code(), Code::kCorrupt);
+  EXPECT_EQ(OpenPieces(model, {{"added_tokens_decoder", {{"x1", {{"content", "a"}}}}}}).status().code(),
+            Code::kCorrupt);
+  EXPECT_EQ(OpenPieces(model, {{"added_tokens_decoder", {{"999", {{"content", "a"}}}}}}).status().code(),
+            Code::kCorrupt);
+  // However it is cut, it is a Status or a tokenizer.
+  for (size_t size = 1; size < model.size(); size += 37) {
+    const auto cut = OpenPieces(model.substr(0, size), none);
+    EXPECT_TRUE(!cut.ok() || ReadTokenizerData(**cut).ok()) << size;
+  }
+}
+
 TEST(HuggingFace, AnUnknownPreTokenizerNamesTheOverride) {
   const TempFolder folder;
   WriteHuggingFaceFolder(kGolden + "qwen2", folder.path());
