@@ -28,6 +28,7 @@
 #include "moonlit/generate.h"
 #include "moonlit/measure.h"
 #include "moonlit/model.h"
+#include "moonlit/rows.h"
 #include "moonlit/session.h"
 #include "moonlit/write.h"
 

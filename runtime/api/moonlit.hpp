@@ -116,6 +116,23 @@ class Session {
                  const_cast<void*>(static_cast<const void*>(&consume)), &error);
     return MakeError(error);
   }
+  static moonlit_rows Rows() {
+    moonlit_rows rows;
+    moonlit_rows_init(&rows, sizeof rows);
+    return rows;
+  }
+  // consume(position, values): see moonlit_row_fn. `consume` and `user` inside `rows` are replaced.
+  Error EvalRows(moonlit_rows rows,
+                 const std::function<void(size_t position, std::span<const float> values)>& consume) {
+    moonlit_error error = {};
+    rows.consume = [](void* user, size_t position, const float* values, size_t width) {
+      const auto& fn = *static_cast<const std::function<void(size_t, std::span<const float>)>*>(user);
+      if (fn) fn(position, {values, width});
+    };
+    rows.user = const_cast<void*>(static_cast<const void*>(&consume));
+    moonlit_eval_rows(handle_.get(), &rows, &error);
+    return MakeError(error);
+  }
   // text(piece): return false to stop. The callbacks and `user` inside `options` are replaced.
   Expected<moonlit_generate_result> Generate(std::span<const int32_t> prompt, moonlit_generate_options options,
                                              const std::function<bool(std::string_view piece)>& text,

@@ -43,20 +43,16 @@ class Pooled final : public LogitsConsumer {
 Result<std::vector<float>> Embed(Engine& engine, std::span<const int32_t> tokens, const EmbedOptions& options,
                                  const std::atomic<bool>* abort) {
   const Plan& plan = engine.plan();
-  if (!plan.gives_hidden()) {
-    return Errorf(
-        Code::kUnsupported,
-        "architecture %s gives probabilities of tokens, no embeddings of texts; take an embedding model (bert)",
-        engine.facts().architecture.c_str());
-  }
   const Pooling pooling = options.pooling != Pooling::kUnknown ? options.pooling : plan.pooling();
   if (pooling == Pooling::kUnknown) {
     return Errorf(Code::kInvalidArgument,
-                  "the model's file does not say how tokens are pooled (pooling_type); choose mean, first or last");
+                  "the model's file does not say how tokens become one vector (pooling_type); choose mean, first or "
+                  "last");
   }
   MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, engine.NewSession());
-  Pooled pooled(pooling, plan.output_width());
-  MOONLIT_RETURN_IF_ERROR(engine.Prefill(*session, tokens, Outputs::kAll, &pooled, abort));
+  Pooled pooled(pooling, plan.hidden_width());
+  const Outputs outputs = pooling == Pooling::kLast ? Outputs::kLast : Outputs::kAll;
+  MOONLIT_RETURN_IF_ERROR(engine.Prefill(*session, tokens, outputs, &pooled, abort));
   return pooled.Take(tokens.size(), options.normalise);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One vector of a text, by a model whose outputs are hidden states (Plan::gives_hidden).
+// One vector of a text: its tokens' hidden states, pooled.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ struct EmbedOptions {
   bool normalise = true;                // to length 1
 };
 
-// [Plan::output_width]. `tokens` with the special ones that the model wants; all of them at once, so at most chunk_tokens. The text has
-// a session of its own meanwhile. Errors: kUnsupported (the model gives logits), kInvalidArgument (its file names no pooling and
+// [Plan::hidden_width]. `tokens` with the special ones that the model wants; an encoder takes all of them at once, so at most
+// chunk_tokens. The text has a session of its own meanwhile. Errors: kInvalidArgument (the model's file names no pooling, as those that make text seldom do, and
 // neither do the options), and those of Engine::NewSession and Engine::Prefill. Thread safe; equal tokens give equal bits.
 Result<std::vector<float>> Embed(Engine& engine, std::span<const int32_t> tokens, const EmbedOptions& options = {},
                                  const std::atomic<bool>* abort = nullptr);

@@ -184,6 +184,7 @@ Result<std::unique_ptr<Session>> Engine::Fork(Session& session) {
     const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
     fork.reset(new Session(impl_->sessions, session.sequence_.Fork()));
     fork->adapters_ = session.adapters_;
+    fork->placed_from_ = session.placed_from_;
     return Status();
   }));
   return fork;
@@ -208,7 +209,14 @@ SessionFacts Engine::SavedFacts(const Session& session) const {
 // Nobody writes to a page that this session holds, so other sessions may go on meanwhile.
 Status Engine::Save(Session& session, const std::string& path) {
   MOONLIT_RETURN_IF_ERROR(RefuseInputs(path, impl_->facts.files));
-  return session.Use([&] { return SaveSession(session.sequence_, SavedFacts(session), path); });
+  return session.Use([&]() -> Status {
+    if (impl_->gives_back && session.placed_from_ < session.length()) {
+      return Status(
+          Code::kUnsupported,
+          "save: tokens came with positions of their own, which a file of a model with windows does not keep");
+    }
+    return SaveSession(session.sequence_, SavedFacts(session), path);
+  });
 }
 
 Status Engine::Restore(Session& session, const std::string& path, const RestoreOptions& options) {
@@ -226,6 +234,7 @@ Status Engine::Restore(Session& session, const std::string& path, const RestoreO
     const Status status = reader.ReadPages(*restored);
     const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
     if (status.ok()) std::swap(session.sequence_, *restored);
+    if (status.ok()) session.placed_from_ = INT64_MAX;
     restored.reset();
     return status;
   });
@@ -258,6 +267,7 @@ Status Engine::CheckSpans(std::span<const SessionSpan> spans, const LogitsConsum
       return Errorf(Code::kInvalidArgument, "step: span %zu wants logits, but nobody takes them", s);
     }
     for (size_t i = 0; i < span.tokens.size(); ++i) {
+      if (span.tokens[i] == kInputRow && span.inputs != nullptr) continue;
       if (span.tokens[i] < 0 || static_cast<size_t>(span.tokens[i]) >= vocab) {
         return Errorf(Code::kInvalidArgument, "token %zu is %d, expected 0 to %zu (the model's vocabulary)", i,
                       span.tokens[i], vocab - 1);
@@ -310,6 +320,8 @@ Status Engine::RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consu
       step.first_slot = length;
       step.outputs = span.outputs;
       step.choose_pages = span.choose_pages;
+      step.inputs = span.inputs;
+      step.positions = span.positions;
       step.adapters = span.session->adapters_.get();
       step.runs = span.session->sequence_.runs();
       step.state = span.session->sequence_.state();
@@ -324,7 +336,10 @@ Status Engine::RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consu
       const size_t held = static_cast<size_t>(span.session->length()) + span.tokens.size();
       const bool sparse = span.choose_pages && impl_->options.attention_pages != 0 &&
                           held > impl_->options.attention_pages * impl_->options.page_tokens;
-      span.session->sequence_.Commit(span.tokens, !sparse);
+      if (!span.positions.empty()) {
+        span.session->placed_from_ = std::min(span.session->placed_from_, span.session->length());
+      }
+      span.session->sequence_.Commit(span.tokens, !sparse && span.positions.empty());
     } else {
       span.session->sequence_.Truncate(span.session->length());  // gives the reserved pages back
     }

@@ -118,6 +118,7 @@ class Session {
   std::string_view AdapterIdentity() const;
   std::shared_ptr<SessionPool> home_;
   std::shared_ptr<const AdapterSet> adapters_;
+  int64_t placed_from_ = INT64_MAX;  // the first token that came with a position of its own
   Sequence sequence_;
   std::atomic<bool> busy_{false};
 };
@@ -129,6 +130,11 @@ struct SessionSpan {
   // The tokens are generated ones, which read chosen pages alone (EngineOptions::attention_pages). Where that leaves any out, the
   // blocks that they fill are never shared by content.
   bool choose_pages = false;
+  // StepSpan's: rows in place of ids (tokens of kInputRow), and positions that RoPE turns by, one a token; later tokens without take the
+  // numbers of their slots again. Such tokens are never shared by content, and a model with windows can't go back behind them where it
+  // would have to read them again (Session::Truncate).
+  const float* inputs = nullptr;
+  std::span<const int32_t> positions = {};
 };
 
 class Engine {

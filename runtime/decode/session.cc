@@ -72,14 +72,16 @@ Status Session::Cut(int64_t length) {
     const int64_t reachable = sequence_.Reachable(length);
     const auto tokens = sequence_.tokens().first(static_cast<size_t>(length)).subspan(static_cast<size_t>(reachable));
     again.assign(tokens.begin(), tokens.end());
-    if (std::find(again.begin(), again.end(), Sequence::kNoToken) != again.end()) {
+    const bool placed = !again.empty() && placed_from_ < length;
+    if (placed || std::find(again.begin(), again.end(), Sequence::kNoToken) != again.end()) {
       return Errorf(
           Code::kUnsupported,
-          "truncate: the cache does not have all that the model sees at %lld tokens, and not all of them have "
-          "ids to be read again by; start again from 0",
+          "truncate: the cache does not have all that the model sees at %lld tokens, and not all of them can be read "
+          "again by their ids; start again from 0",
           static_cast<long long>(length));
     }
     sequence_.Truncate(reachable);
+    if (length <= placed_from_) placed_from_ = INT64_MAX;
   }
   return again.empty() ? Status() : home_->read(*this, again);
 }

@@ -275,6 +275,9 @@ class ArenaLayout {
     Need(kHeadRows * stride * sizeof(float), at_head, [&head, stride](uint8_t* p) {
       head.floats = {reinterpret_cast<float*>(p), stride};
     });
+    Need(kHeadRows * stride * sizeof(float), at_head, [this, stride](uint8_t* p) {
+      b_.hidden = {reinterpret_cast<float*>(p), stride};
+    });
     Need(A8Bytes(2 * kHeadRows, head.width), at_head, [&head](uint8_t* p) { head.two_terms_memory = p; });
     const size_t logits_stride = Stride(b_.weights->matrix(fused_.stages.back().parts[0].weight).n);
     Need(kHeadRows * logits_stride * sizeof(float), at_head, [this, logits_stride](uint8_t* p) {

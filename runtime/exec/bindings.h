@@ -86,6 +86,7 @@ struct Bindings {
   Scratch scratch;
   float* triples = nullptr;  // kTripleFloats: segments of attention that wait for the merge
   FloatRows logits;          // [kHeadRows, vocab]
+  FloatRows hidden;          // [kHeadRows, width]: in place of logits, where they are wanted
   ProductInput head_input;   // [kHeadRows, width]
 
   // Of every attention node: cache group and layer inside it (an earlier node's, if it shares that one's), tables of its step,

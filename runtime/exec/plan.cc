@@ -27,6 +27,8 @@ class PlanImpl : public Plan {
     return gives_hidden() ? graph_.values()[last_stage().input].width : head_width_;
   }
   bool gives_hidden() const override { return last_stage().kind == StageKind::kHidden; }
+  size_t hidden_width() const override { return gives_hidden() ? output_width() : bindings_.head_input.width; }
+  size_t input_width() const override { return input_width_; }
   Pooling pooling() const override {
     const auto* hidden = std::get_if<HiddenAttributes>(&graph_.nodes().back().attributes);
     return hidden != nullptr ? hidden->pooling : Pooling::kUnknown;
@@ -75,7 +77,8 @@ class PlanImpl : public Plan {
   PlanOptions options_;
   Graph graph_;
   FusedGraph fused_;
-  size_t vocab_ = 0, head_width_ = 0;
+  size_t vocab_ = 0, head_width_ = 0, input_width_ = 0;
+  bool wants_hidden_ = false;  // the running step's consumer, of a model that gives logits
   size_t state_floats_ = 0;
   bool whole_sequences_ = false, learned_positions_ = false;
   std::unique_ptr<WeightStore> weights_;
@@ -90,7 +93,7 @@ class PlanImpl : public Plan {
   Bindings bindings_{};
   Buffer arena_;
   std::vector<std::unique_ptr<ExecStage>> stages_;
-  std::unique_ptr<ExecStage> head_input_, head_addends_, head_product_;
+  std::unique_ptr<ExecStage> head_input_, head_addends_, head_product_, hidden_rows_;
   std::atomic<uint64_t> adapters_loaded_{0};
   std::vector<Stage> list_;  // of the step; capacity is reserved
 };
@@ -143,6 +146,7 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   MOONLIT_ASSIGN_OR_RETURN(size_t scratch, plan->PlaceStates());
   const bool has_state = plan->state_floats_ != 0;
   plan->step_ = std::make_unique<Step>(options.max_rows, plan->vocab_, plan->groups_.size(), positions, has_state);
+  plan->step_->TakeInputs(plan->input_width_);
   plan->learned_positions_ = positions != kAnyPosition;
   const size_t most_tokens = plan->MostSpanTokens();
   plan->whole_sequences_ |= most_tokens != SIZE_MAX;
@@ -167,11 +171,15 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
 
 // Sets the vocabulary; returns how many positions the model has learned.
 size_t PlanImpl::ReadSizes() {
-  size_t positions = kAnyPosition;
+  size_t positions = kAnyPosition, tables = 0;
   vocab_ = SIZE_MAX;
   for (const FusedStage& stage : fused_.stages) {
     if (stage.kind == StageKind::kHead) head_width_ = weights_->matrix(stage.parts[0].weight).n;
-    if (stage.kind == StageKind::kEmbed) vocab_ = std::min(vocab_, weights_->matrix(stage.parts[0].weight).n);
+    if (stage.kind == StageKind::kEmbed) {
+      const PackedMatrix& table = weights_->matrix(stage.parts[0].weight);
+      vocab_ = std::min(vocab_, table.n);
+      input_width_ = ++tables == 1 ? table.k : 0;
+    }
     if (stage.kind == StageKind::kAddPositions)
       positions = std::min(positions, graph_.weights()[stage.parts[0].weight].shape[0]);
   }
@@ -345,6 +353,7 @@ void PlanImpl::MakeStages() {
     } else if (stage.kind == StageKind::kHead) {
       head_input_ = MakeHeadInputStage(bindings_, stage);
       head_addends_ = MakeLowRankStage(bindings_, stage);
+      hidden_rows_ = MakeHiddenRowsStage(bindings_, stage);
       head_product_ = MakeHeadProductStage(bindings_, stage);
     }
   }
@@ -375,6 +384,7 @@ void PlanImpl::AppendHead() {
   if (gives_hidden()) return;
   step_->head_rows = std::min(kHeadRows, step_->wanted().size() - step_->head_first);
   if (step_->head_rows == 0) return;
+  if (wants_hidden_) return AppendStage(*hidden_rows_);
   bindings_.head_input.Arrange(step_->head_rows);
   AppendStage(*head_input_);
   AppendStage(*head_addends_);
@@ -387,8 +397,8 @@ void PlanImpl::Consume(LogitsConsumer& consumer) const {
   for (size_t begin = 0, end; begin < rows.size(); begin = end) {
     end = begin + 1;
     while (end < rows.size() && rows[end].span == rows[begin].span && rows[end].token == rows[end - 1].token + 1) ++end;
-    consumer.Consume(rows[begin].span, rows[begin].token, end - begin, bindings_.logits.row(begin),
-                     bindings_.logits.stride);
+    const FloatRows& outputs = wants_hidden_ ? bindings_.hidden : bindings_.logits;
+    consumer.Consume(rows[begin].span, rows[begin].token, end - begin, outputs.row(begin), outputs.stride);
   }
 }
 
@@ -401,17 +411,15 @@ void PlanImpl::ConsumeHidden(LogitsConsumer& consumer) const {
 
 Status PlanImpl::CheckConsumer(const LogitsConsumer* consumer) const {
   if (consumer == nullptr) return Errorf(Code::kInvalidArgument, "outputs are wanted, but there is no consumer");
-  if (consumer->takes_hidden() == gives_hidden()) return Status();
-  if (gives_hidden()) {
-    return Errorf(Code::kUnsupported,
-                  "the model gives embeddings of texts, no probabilities of tokens; ask for an embedding");
-  }
-  return Errorf(Code::kUnsupported, "the model gives probabilities of tokens, no embeddings of texts");
+  if (consumer->takes_hidden() || !gives_hidden()) return Status();
+  return Errorf(Code::kUnsupported,
+                "the model gives embeddings of texts, no probabilities of tokens; ask for an embedding");
 }
 
 Status PlanImpl::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) {
   MOONLIT_RETURN_IF_ERROR(step_->Begin(spans));
   if (!step_->wanted().empty()) MOONLIT_RETURN_IF_ERROR(CheckConsumer(consumer));
+  wants_hidden_ = consumer != nullptr && consumer->takes_hidden() && !gives_hidden();
   for (const auto& geometry : geometries_) geometry->Begin(*step_);
   for (ProductInput& input : bindings_.inputs) input.Arrange(step_->rows());
   list_.clear();

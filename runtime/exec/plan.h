@@ -75,11 +75,14 @@ struct AdapterUse {
   float scale = 1;
 };
 
+// In place of a token's id: its row of the embedding is StepSpan::inputs'.
+inline constexpr int32_t kInputRow = -1;
+
 enum class Outputs : uint8_t { kNone, kLast, kAll };  // which rows of a span go through the output head
 
 // A run of consecutive tokens of one sequence. Pointers are the caller's and live until Run returns.
 struct StepSpan {
-  std::span<const int32_t> tokens;  // ids, each below vocab_size()
+  std::span<const int32_t> tokens;  // ids, each below vocab_size(), or kInputRow
   // [groups] -> page pointers of the sequence for that cache group; all pages up to slot first_slot + tokens.size() exist that the
   // group looks back to (Plan::lookback), null is what no token sees, and those that the step writes are owned by this sequence alone.
   std::span<uint8_t* const* const> pages;
@@ -100,16 +103,19 @@ struct StepSpan {
   bool choose_pages = false;
   // What the products of its rows have added (Plan::Combine); null: nothing. Keys and values then depend on it too.
   const AdapterSet* adapters = nullptr;
+  // [tokens, Plan::input_width()] rows of floats that stand for those of the embedding's table where the token is kInputRow; null: all
+  // tokens are ids. What a model does with the table's rows (gemma scales them) it does with these too.
+  const float* inputs = nullptr;
 };
 
-// Receives logits, at most 32 rows at a time, in the order of spans and tokens, from the thread that called Run; or, of a model that
-// gives none (Plan::gives_hidden), the hidden states behind its last layer.
+// Receives logits, at most 32 rows at a time, in the order of spans and tokens, from the thread that called Run; or hidden states, those
+// behind the last layer and the norm that may follow it.
 class LogitsConsumer {
  public:
   virtual ~LogitsConsumer() = default;
-  // Which of both it can take; Run refuses a consumer of the other kind.
+  // Which of both it wants. A model that gives no logits (Plan::gives_hidden) refuses a consumer of them.
   virtual bool takes_hidden() const { return false; }
-  // logits: [rows, Plan::output_width], row stride `stride` floats, valid during the call. Row r is token first_token + r of span `span`.
+  // logits: [rows, Plan::vocab_size or hidden_width], row stride `stride` floats, valid during the call. Row r is token first_token + r of span `span`.
   virtual void Consume(size_t span, size_t first_token, size_t rows, const float* logits, size_t stride) = 0;
 };
 
@@ -129,7 +135,9 @@ class Plan {
   virtual size_t vocab_size() const = 0;
   // Floats of a row of outputs: the vocabulary, or the width of the hidden states.
   virtual size_t output_width() const { return vocab_size(); }
-  virtual bool gives_hidden() const { return false; }
+  virtual bool gives_hidden() const { return false; }  // and no logits
+  virtual size_t hidden_width() const { return 0; }    // floats of a hidden state
+  virtual size_t input_width() const { return 0; }     // of a row of StepSpan::inputs; 0: the plan takes ids alone
   virtual Pooling pooling() const { return Pooling::kUnknown; }  // of its hidden states, as the model is made for it
   virtual const PlanOptions& options() const = 0;
   // One page layout a cache group; a sequence has pages for each.

@@ -47,6 +47,8 @@ std::unique_ptr<ExecStage> MakeShortConvStage(const Bindings& bindings, const Fu
 std::unique_ptr<ExecStage> MakeGatesStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakePairsStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeHeadInputStage(const Bindings& bindings, const FusedStage& stage);
+// In place of both, the head's rows as hidden states.
+std::unique_ptr<ExecStage> MakeHiddenRowsStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeHeadProductStage(const Bindings& bindings, const FusedStage& stage);
 
 using StageMaker = std::unique_ptr<ExecStage> (*)(const Bindings& bindings, const FusedStage& stage);

@@ -23,6 +23,7 @@ Step::Step(size_t max_rows, size_t vocab, size_t cache_groups, size_t positions,
       tokens_(max_rows),
       positions_(max_rows),
       slots_(max_rows),
+      inputs_(max_rows),
       adapters_(max_rows),
       groups_(max_rows),
       wanted_(max_rows) {}
@@ -79,7 +80,13 @@ Status Step::CheckSpan(const StepSpan& span, size_t index) const {
                   index, static_cast<long long>(span.first_slot), span.state == nullptr ? "without" : "with",
                   span.next_state == nullptr ? "there is none to write" : "there is one to write");
   }
+  if (span.inputs != nullptr && input_width_ == 0) {
+    return Errorf(Code::kUnsupported,
+                  "span %zu has rows in place of ids, but the model looks ids up in several tables: it takes ids alone",
+                  index);
+  }
   for (size_t i = 0; i < span.tokens.size(); ++i) {
+    if (span.tokens[i] == kInputRow && span.inputs != nullptr) continue;
     if (span.tokens[i] >= 0 && static_cast<size_t>(span.tokens[i]) < vocab_) continue;
     return Errorf(Code::kInvalidArgument, "token %zu of span %zu is %d: expected an id from 0 to %zu", i, index,
                   span.tokens[i], vocab_ - 1);
@@ -115,6 +122,7 @@ void Step::AddSpan(const StepSpan& span, size_t index) {
     tokens_[row] = span.tokens[i];
     slots_[row] = slot;
     adapters_[row] = adapters;
+    inputs_[row] = span.inputs == nullptr ? nullptr : span.inputs + i * input_width_;
     positions_[row] = span.positions.empty() ? slot + shift : span.positions[i];
     if (i == 0 || slot % kSlotGroup == 0) {
       groups_[group_count_++] = {static_cast<uint32_t>(index), static_cast<uint32_t>(row), 0, slot};

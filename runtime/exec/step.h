@@ -58,6 +58,7 @@ class Step {
   int32_t token(size_t row) const { return tokens_[row]; }
   int64_t position(size_t row) const { return positions_[row]; }           // what RoPE turns by
   int64_t slot(size_t row) const { return slots_[row]; }                   // where the text as it stands has the token
+  const float* input(size_t row) const { return inputs_[row]; }            // where token(row) is kInputRow
   const AdapterSet* adapters(size_t row) const { return adapters_[row]; }  // null: none
   bool has_adapters() const { return widest_adapters_ != nullptr; }
   // Of the spans' sets the one with the most room for products, which serves all rows.
@@ -80,6 +81,9 @@ class Step {
     whole_sequences_ = true;
     most_span_tokens_ = most_tokens;
   }
+
+  // Before the first step: Plan::input_width.
+  void TakeInputs(size_t width) { input_width_ = width; }
 
   // The head's current block of wanted rows.
   size_t head_first = 0;
@@ -104,6 +108,8 @@ class Step {
   std::vector<size_t> span_rows_;
   std::vector<int32_t> tokens_;
   std::vector<int64_t> positions_, slots_;
+  std::vector<const float*> inputs_;
+  size_t input_width_ = 0;
   std::vector<const AdapterSet*> adapters_;
   const AdapterSet* widest_adapters_ = nullptr;
   std::vector<SlotGroup> groups_;

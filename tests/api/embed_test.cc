@@ -135,9 +135,67 @@ TEST_F(Embed, RefusesWhatItCannotDo) {
 
   moonlit_model* poet = nullptr;
   ASSERT_EQ(moonlit_model_load("poet", nullptr, &poet, &error_), MOONLIT_OK) << error_.message;
-  EXPECT_EQ(moonlit_embed(poet, ids.data(), ids.size(), nullptr, nullptr, 0, &width, &error_), MOONLIT_UNSUPPORTED);
-  EXPECT_THAT(error_.message, HasSubstr("probabilities of tokens"));
+  EXPECT_EQ(moonlit_embed(poet, ids.data(), ids.size(), nullptr, nullptr, 0, &width, &error_),
+            MOONLIT_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.message, HasSubstr("choose mean, first or last"));
   moonlit_model_free(poet);
+}
+
+// Of a model that makes text: what is pooled are the hidden states that moonlit_eval_rows gives.
+TEST(EmbedText, PoolsHiddenStates) {
+  moonlit_model_options model_options;
+  moonlit_model_options_init(&model_options, sizeof model_options);
+  model_options.n_ctx = 128;
+  model_options.max_sessions = 2;
+  model_options.chunk_tokens = 64;
+  moonlit_error error = {};
+  moonlit_model* model = nullptr;
+  ASSERT_EQ(moonlit_model_load("poet", &model_options, &model, &error), MOONLIT_OK) << error.message;
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < 100; ++i) ids.push_back(20 + i * 7 % 300);
+
+  moonlit_session* session = nullptr;
+  ASSERT_EQ(moonlit_session_new(model, &session, &error), MOONLIT_OK) << error.message;
+  std::vector<std::vector<float>> hidden;
+  for (size_t first : {size_t{0}, size_t{64}}) {
+    moonlit_rows rows;
+    moonlit_rows_init(&rows, sizeof rows);
+    rows.ids = ids.data() + first;
+    rows.count = first == 0 ? 64 : 36;
+    rows.outputs = MOONLIT_OUTPUT_ALL;
+    rows.hidden = 1;
+    rows.user = &hidden;
+    rows.consume = [](void* user, size_t, const float* values, size_t width) {
+      static_cast<std::vector<std::vector<float>>*>(user)->emplace_back(values, values + width);
+    };
+    ASSERT_EQ(moonlit_eval_rows(session, &rows, &error), MOONLIT_OK) << error.message;
+  }
+  ASSERT_EQ(hidden.size(), ids.size());
+  moonlit_session_free(session);
+
+  for (const moonlit_pooling pooling : {MOONLIT_POOLING_MEAN, MOONLIT_POOLING_FIRST, MOONLIT_POOLING_LAST}) {
+    moonlit_embed_options options;
+    moonlit_embed_options_init(&options, sizeof options);
+    options.pooling = pooling;
+    options.raw = 1;
+    std::vector<float> found(hidden[0].size());
+    size_t width = 0;
+    ASSERT_EQ(moonlit_embed(model, ids.data(), ids.size(), &options, found.data(), found.size(), &width, &error),
+              MOONLIT_OK)
+        << error.message;
+    ASSERT_EQ(width, found.size());
+    for (size_t i = 0; i < width; ++i) {
+      double sum = 0;
+      for (const std::vector<float>& row : hidden) sum += double{row[i]};
+      const double mean = sum / static_cast<double>(hidden.size());
+      if (pooling == MOONLIT_POOLING_MEAN) {
+        EXPECT_NEAR(found[i], mean, 1e-6 * (1 + std::fabs(mean)));
+      } else {
+        EXPECT_EQ(found[i], (pooling == MOONLIT_POOLING_FIRST ? hidden.front() : hidden.back())[i]);
+      }
+    }
+  }
+  moonlit_model_free(model);
 }
 
 }  // namespace

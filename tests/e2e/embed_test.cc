@@ -45,7 +45,9 @@ TEST(Embed, PrintsOneVectorAsJson) {
 TEST(Embed, ModelsOfTextAndModelsOfVectorsAreToldApart) {
   const Outcome poet = RunMoonlit({"embed", "-p", "春"});
   EXPECT_EQ(poet.exit_code, 2);
-  EXPECT_THAT(poet.err, HasSubstr("no embeddings of texts"));
+  EXPECT_THAT(poet.err, HasSubstr("choose mean, first or last"));
+  const Outcome last = RunMoonlit({"embed", "-p", "春", "--pooling", "last"});
+  EXPECT_EQ(last.exit_code, 0) << last.err;
   const Outcome text = RunMoonlit({"generate", "-m", kBert, "-p", "a", "-n", "1"});
   EXPECT_EQ(text.exit_code, 2);
   EXPECT_THAT(text.err, HasSubstr("gives embeddings of texts"));

@@ -102,6 +102,7 @@ class LoadedModel {
   size_t vocab() const { return plan_->vocab_size(); }
 
   const AdapterSet* adapters = nullptr;  // of the steps from now on
+  const float* inputs = nullptr;         // of the next ones, see StepSpan
 
   // One step; the sequence grows by its tokens. Returns the logits of the wanted rows.
   std::vector<float> Step(Sequence& sequence, std::span<const int32_t> tokens, Outputs outputs = Outputs::kAll) {
@@ -113,7 +114,8 @@ class LoadedModel {
                   .positions = {},
                   .outputs = outputs,
                   .runs = sequence.runs(),
-                  .adapters = adapters};
+                  .adapters = adapters,
+                  .inputs = inputs};
     Collector collector(vocab(), 1);
     Status ran = plan_->Run({&span, 1}, &collector);
     EXPECT_TRUE(ran.ok()) << ran.ToString();

@@ -16,7 +16,8 @@ class Embed : public Command {
     model_.Declare(app, true);
     text_.Declare(app);
     app.add_option("--pooling", pooling_,
-                   "How tokens become one vector: mean, first (also cls) or last; default: as the model says")
+                   "How tokens become one vector: mean, first (also cls) or last; default: as the model says, which "
+                   "one that makes text does not")
         ->check(CLI::IsMember({"mean", "first", "cls", "last"}));
     app.add_flag("--raw", raw_, "Leave the vector's length as it is (default: 1)");
   }

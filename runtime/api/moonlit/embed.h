@@ -25,9 +25,11 @@ typedef struct moonlit_embed_options {
 
 MOONLIT_API void moonlit_embed_options_init(moonlit_embed_options* options, size_t size);
 
-/* One vector of a text by an embedding model (bert). The ids come from moonlit_tokenize with MOONLIT_ADD_SPECIAL, at most chunk_tokens.
+/* One vector of a text: the hidden states of its tokens, behind the last layer and its norm, made one. Embedding models (bert) say in
+ * their files how; a model that makes text needs a pooling. The ids come from moonlit_tokenize with MOONLIT_ADD_SPECIAL; an encoder
+ * takes at most chunk_tokens.
  * Writes at most `capacity` floats to `vector` (may be NULL when capacity is 0) and their full number, n_embd, to *width. It takes a
- * session while it runs: MOONLIT_EXHAUSTED when max_sessions live. MOONLIT_UNSUPPORTED: the model makes text. `options` may be NULL. */
+ * session while it runs: MOONLIT_EXHAUSTED when max_sessions live. MOONLIT_INVALID_ARGUMENT: there is no pooling. `options` may be NULL. */
 MOONLIT_API moonlit_code moonlit_embed(const moonlit_model* model, const int32_t* ids, size_t count,
                                        const moonlit_embed_options* options, float* vector, size_t capacity,
                                        size_t* width, moonlit_error* error);

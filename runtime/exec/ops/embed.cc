@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token ids -> rows of the embedding table, decoded from the packed matrix (a tied head multiplies with the same bytes); learned
+// Token ids -> rows of the embedding table, decoded from the packed matrix (a tied head multiplies with the same bytes), or the rows
+// that the span gives in their place; learned
 // positions, which are added to them.
 #include <algorithm>
 
@@ -21,6 +22,11 @@ class EmbedStage : public ExecStage {
     const size_t end = std::min(b_.step->rows(), (task + 1) * kRowsPerTask);
     const size_t n_tile = table_.kernel->n_tile;
     for (size_t row = task * kRowsPerTask; row < end; ++row) {
+      if (b_.step->token(row) == kInputRow) {
+        const float* given = b_.step->input(row);
+        std::copy(given, given + table_.k, out_.row(row));
+        continue;
+      }
       const size_t id = static_cast<size_t>(b_.step->token(row));
       table_.kernel->unpack_row(table_.data + id / n_tile * table_.tile_bytes, id % n_tile, table_.k, out_.row(row));
     }

@@ -167,6 +167,36 @@ class HeadInputStage : public ExecStage {
   BoundNorm norm_;
 };
 
+// The same rows as hidden states: normalised, and without the factor that a model may have for its logits alone.
+class HiddenRowsStage : public ExecStage {
+ public:
+  HiddenRowsStage(const Bindings& b, const FusedStage& stage)
+      : b_(b), width_(b.head_input.width), in_(b.values[stage.input]), norm_(b, stage.norm, width_) {
+    const Node& producer = b.graph->nodes()[b.graph->values()[stage.input].producer];
+    if (stage.norm || producer.op != Op::kScale || !producer.weights.empty()) return;
+    factor_ = 1 / std::get<ScaleAttributes>(producer.attributes).factor;
+  }
+
+  size_t Begin() override { return b_.step->head_rows; }
+
+  void Run(size_t task, size_t) override {
+    const float* x = in_.row(b_.step->wanted()[b_.step->head_first + task].row);
+    float* out = b_.hidden.row(task);
+    if (norm_) return norm_.Apply(x, width_, 1, out, width_);
+    if (factor_ != 1) return b_.activations->scale(x, factor_, out, width_);
+    std::copy(x, x + width_, out);
+  }
+
+  std::string Describe() const override { return "hidden_rows"; }
+
+ private:
+  const Bindings& b_;
+  size_t width_;
+  FloatRows in_;
+  BoundNorm norm_;
+  float factor_ = 1;
+};
+
 }  // namespace
 
 std::unique_ptr<ExecStage> MakeActivateStage(const Bindings& bindings, const FusedStage& stage) {
@@ -174,6 +204,9 @@ std::unique_ptr<ExecStage> MakeActivateStage(const Bindings& bindings, const Fus
 }
 std::unique_ptr<ExecStage> MakeNormStage(const Bindings& bindings, const FusedStage& stage) {
   return std::make_unique<NormStage>(bindings, stage);
+}
+std::unique_ptr<ExecStage> MakeHiddenRowsStage(const Bindings& bindings, const FusedStage& stage) {
+  return std::make_unique<HiddenRowsStage>(bindings, stage);
 }
 std::unique_ptr<ExecStage> MakeHeadInputStage(const Bindings& bindings, const FusedStage& stage) {
   return std::make_unique<HeadInputStage>(bindings, stage);
