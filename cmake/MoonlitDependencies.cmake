@@ -104,6 +104,7 @@ if(NOT found)
   endforeach()
   add_library(moonlit_pcre2 STATIC EXCLUDE_FROM_ALL ${sources})
   moonlit_foreign_library(moonlit_pcre2)
+  target_compile_options(moonlit_pcre2 PRIVATE $<$<CONFIG:Release>:-O2>)  # as its own scripts have it
   target_include_directories(moonlit_pcre2 PRIVATE "${directory}/src")
   target_include_directories(moonlit_pcre2 SYSTEM PUBLIC "${generated}")
   target_compile_definitions(moonlit_pcre2 PUBLIC PCRE2_STATIC

@@ -45,12 +45,19 @@ elseif(NOT PROJECT_IS_TOP_LEVEL)
   target_compile_options(moonlit_options INTERFACE -Wno-error)
 endif()
 
+# Rooms that work while a model is loaded and never in a step. With -Os they take half as many bytes as with Release's -O3.
+set(MOONLIT_SMALL_ROOMS models models/arch models/common models/poet runtime/api runtime/convert runtime/gguf runtime/graph
+    runtime/safetensors)
+
 function(moonlit_room room)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
   moonlit_target_name(${room} name)
   if(ARG_SOURCES)
     add_library(${name} STATIC ${ARG_SOURCES})
     target_link_libraries(${name} PUBLIC moonlit_options ${ARG_LIBRARIES})
+    if(room IN_LIST MOONLIT_SMALL_ROOMS)
+      target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Os>)
+    endif()
     moonlit_link_rooms(${name} ${ARG_DEPENDS})
   else()
     add_library(${name} INTERFACE)
