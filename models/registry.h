@@ -22,8 +22,8 @@ struct LoadedGraph {
   std::vector<std::string> unused_tensors;  // in the file, but no part of the graph; worth a line in the log
 };
 
-// Errors: kUnsupported names an unknown architecture and lists the known ones; kCorrupt names a metadata key out of range or a
-// tensor that is missing or has another shape, with expected and found.
+// Errors: kUnsupported names an unknown architecture and lists the known ones, or names tensors that are missing; kCorrupt names a
+// metadata key out of range or a tensor that has another shape, with expected and found.
 Result<LoadedGraph> LoadGraph(const Metadata& metadata, const WeightSource& source);
 
 // Names as in general.architecture, sorted.

@@ -43,7 +43,8 @@ void ReadHeads(ConfigReader& reader, ModelConfig& config) {
 Status ReadVocabulary(const Metadata& metadata, const WeightSource& source, ConfigReader& reader, ModelConfig& config) {
   const TensorInfo* table = source.Find("token_embd.weight");
   if (table == nullptr) {
-    return Errorf(Code::kCorrupt, "architecture %s needs tensor token_embd.weight [vocabulary, %zu], the file has none",
+    return Errorf(Code::kUnsupported,
+                  "architecture %s needs tensor token_embd.weight [vocabulary, %zu], the file has none",
                   config.architecture.c_str(), config.width);
   }
   config.vocab = table->shape.rows();

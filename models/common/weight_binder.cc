@@ -14,8 +14,10 @@ Status WeightBinder::status() const {
   if (faulty_.empty()) return Status();
   const std::string more =
       faulty_.size() > kListedFaults ? "; and " + std::to_string(faulty_.size() - kListedFaults) + " more" : "";
-  return Errorf(Code::kCorrupt, "%s: architecture %s needs %s%s%s", source_.description().c_str(),
-                architecture_.c_str(), faults_.c_str(), more.c_str(), missing_ ? "; the file looks complete" : "");
+  // A tensor that is missing is another model than this build knows under the name; one of another shape contradicts the sizes.
+  return Errorf(missing_ ? Code::kUnsupported : Code::kCorrupt, "%s: architecture %s needs %s%s%s",
+                source_.description().c_str(), architecture_.c_str(), faults_.c_str(), more.c_str(),
+                missing_ ? "; the file looks complete" : "");
 }
 
 bool WeightBinder::Check(const std::string& name, const Shape& shape, bool optional) {

@@ -48,8 +48,8 @@ class WeightBinder {
   }
   WeightId OptionalVector(const std::string& name, size_t size) { return Bind(name, {size}, true); }
 
-  // Outermost dimensions of 1 may be missing in the file. Missing and reshaped tensors: kCorrupt with architecture and, of the first
-  // kListedFaults, tensor, expected and found.
+  // Outermost dimensions of 1 may be missing in the file. Missing tensors: kUnsupported, reshaped ones alone: kCorrupt, with
+  // architecture and, of the first kListedFaults, tensor, expected and found.
   Status status() const;
   static constexpr size_t kListedFaults = 8;
   // Tensors of the file that nobody asked for, in file order.
