@@ -24,8 +24,10 @@
 
 #include "moonlit/adapter.h"
 #include "moonlit/base.h"
+#include "moonlit/chat.h"
 #include "moonlit/embed.h"
 #include "moonlit/generate.h"
+#include "moonlit/grammar.h"
 #include "moonlit/measure.h"
 #include "moonlit/model.h"
 #include "moonlit/rows.h"

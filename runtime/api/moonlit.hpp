@@ -163,6 +163,21 @@ class Session {
   std::unique_ptr<moonlit_session, void (*)(moonlit_session*)> handle_;
 };
 
+// For moonlit_generate_options::grammar, by handle(). The model must outlive it.
+class Grammar {
+ public:
+  explicit Grammar(moonlit_grammar* handle) : handle_(handle, &moonlit_grammar_free) {}
+  const moonlit_grammar* handle() const { return handle_.get(); }
+
+ private:
+  std::unique_ptr<moonlit_grammar, void (*)(moonlit_grammar*)> handle_;
+};
+
+struct ChatMessage {
+  std::string role;
+  std::string content;
+};
+
 class Model {
  public:
   static moonlit_model_options Options() {
@@ -226,6 +241,61 @@ class Model {
     }
     return text;
   }
+  // Null: the model has no template of its own.
+  const char* chat_template() const { return moonlit_chat_template(handle_.get()); }
+  static moonlit_chat_options ChatOptions() {
+    moonlit_chat_options options;
+    moonlit_chat_options_init(&options, sizeof options);
+    return options;
+  }
+  Expected<std::vector<int32_t>> ChatTokenize(std::span<const ChatMessage> messages,
+                                              const moonlit_chat_options& options = ChatOptions()) const {
+    const std::vector<moonlit_chat_message> list = ToMessages(messages);
+    std::vector<int32_t> ids(256);
+    size_t count = 0;
+    moonlit_error error = {};
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      if (moonlit_chat_tokenize(handle_.get(), list.data(), list.size(), &options, ids.data(), ids.size(), &count,
+                                &error) != MOONLIT_OK) {
+        return MakeError(error);
+      }
+      const bool fits = count <= ids.size();
+      ids.resize(count);
+      if (fits) break;
+    }
+    return ids;
+  }
+  Expected<std::string> ChatRender(std::span<const ChatMessage> messages,
+                                   const moonlit_chat_options& options = ChatOptions()) const {
+    const std::vector<moonlit_chat_message> list = ToMessages(messages);
+    std::string text(1024, '\0');
+    size_t length = 0;
+    moonlit_error error = {};
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      if (moonlit_chat_render(handle_.get(), list.data(), list.size(), &options, text.data(), text.size(), &length,
+                              &error) != MOONLIT_OK) {
+        return MakeError(error);
+      }
+      const bool fits = length <= text.size();
+      text.resize(length);
+      if (fits) break;
+    }
+    return text;
+  }
+  Expected<Grammar> NewGrammar(std::string_view text, const std::string& root = "root") const {
+    moonlit_grammar* grammar = nullptr;
+    moonlit_error error = {};
+    if (moonlit_grammar_new(handle_.get(), text.data(), text.size(), root.c_str(), &grammar, &error) != MOONLIT_OK)
+      return MakeError(error);
+    return Grammar(grammar);
+  }
+  Expected<Grammar> NewJsonGrammar(std::string_view schema) const {
+    moonlit_grammar* grammar = nullptr;
+    moonlit_error error = {};
+    if (moonlit_grammar_new_json(handle_.get(), schema.data(), schema.size(), &grammar, &error) != MOONLIT_OK)
+      return MakeError(error);
+    return Grammar(grammar);
+  }
   Expected<std::vector<float>> Embed(std::span<const int32_t> ids, const moonlit_embed_options& options) const {
     std::vector<float> vector(info().n_embd);
     size_t width = 0;
@@ -240,6 +310,11 @@ class Model {
   bool IsEnd(int32_t id) const { return moonlit_token_is_end(handle_.get(), id) != 0; }
 
  private:
+  static std::vector<moonlit_chat_message> ToMessages(std::span<const ChatMessage> messages) {
+    std::vector<moonlit_chat_message> list;
+    for (const ChatMessage& one : messages) list.push_back({one.role.c_str(), one.content.data(), one.content.size()});
+    return list;
+  }
   explicit Model(moonlit_model* handle) : handle_(handle, &moonlit_model_free) {}
   std::unique_ptr<moonlit_model, void (*)(moonlit_model*)> handle_;
 };

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/api/grammar_handle.h"
 #include "runtime/api/handles.h"
 #include "runtime/decode/generate.h"
 #include "runtime/decode/perplexity.h"
@@ -190,9 +191,12 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
                              moonlit::Sampler::Create(moonlit::api::ToSamplerOptions(complete)));
     // The penalty looks back at what the session holds already, wherever that came from.
     for (const int32_t id : session->session->tokens()) sampler.Accept(id);
-    MOONLIT_ASSIGN_OR_RETURN(const moonlit::GenerateResult done,
-                             moonlit::Generate(*session->model->engine, *session->session, {prompt, prompt_count},
-                                               sampler, moonlit::api::ToGenerateOptions(complete, &session->cancel)));
+    moonlit::GenerateOptions generate = moonlit::api::ToGenerateOptions(complete, &session->cancel);
+    MOONLIT_ASSIGN_OR_RETURN(auto mask, moonlit::api::NewMask(complete.grammar, *session->model->engine));
+    if (mask) generate.grammar = &*mask;
+    MOONLIT_ASSIGN_OR_RETURN(
+        const moonlit::GenerateResult done,
+        moonlit::Generate(*session->model->engine, *session->session, {prompt, prompt_count}, sampler, generate));
     if (result != nullptr) {
       moonlit_generate_result full = {};
       full.finish = static_cast<moonlit_finish>(done.finish);

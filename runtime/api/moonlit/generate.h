@@ -4,6 +4,7 @@
 #ifndef MOONLIT_GENERATE_H_
 #define MOONLIT_GENERATE_H_
 
+#include "grammar.h"
 #include "session.h"
 
 #ifdef __cplusplus
@@ -33,6 +34,9 @@ typedef struct moonlit_generate_options {
    * names the least n_ctx where the context is too short for it, MOONLIT_UNSUPPORTED a model that can't. */
   int context_shift;
   size_t keep; /* at least 1 is kept, rounded up to whole pages */
+  /* What the text has to be (grammar.h); it ends, with MOONLIT_FINISH_END, as soon as nothing may follow. NULL (default): anything.
+   * MOONLIT_UNSUPPORTED: the vocabulary has no token that goes on as it asks. */
+  const moonlit_grammar* grammar;
 } moonlit_generate_options;
 
 MOONLIT_API void moonlit_generate_options_init(moonlit_generate_options* options, size_t size);

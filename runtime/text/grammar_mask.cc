@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/text/grammar_mask.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace moonlit {
+namespace {
+
+constexpr size_t kMostKnown = 64;
+// No token that is text is longer; one of a hostile vocabulary is never allowed.
+constexpr size_t kMostTokenBytes = 4096;
+// For all tokens of a vocabulary at a new place: some tenths of a second at most.
+constexpr uint64_t kWork = uint64_t{1} << 20;
+
+}  // namespace
+
+TokenOrder::TokenOrder(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {
+  const auto bytes = [&](int32_t id) { return tokenizer.TokenBytes(id, /*show_special=*/false); };
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    if (tokenizer.IsEndOfGeneration(id)) {
+      end_ids_.push_back(id);
+    } else if (!bytes(id).empty() && bytes(id).size() <= kMostTokenBytes) {
+      ids_.push_back(id);
+    }
+  }
+  std::sort(ids_.begin(), ids_.end(), [&](int32_t a, int32_t b) {
+    const int order = bytes(a).compare(bytes(b));
+    return order != 0 ? order < 0 : a < b;
+  });
+  shared_.resize(ids_.size());
+  for (size_t i = 1; i < ids_.size(); ++i) {
+    const std::string_view before = bytes(ids_[i - 1]), now = bytes(ids_[i]);
+    const size_t most = std::min(before.size(), now.size());
+    size_t n = 0;
+    while (n < most && before[n] == now[n]) ++n;
+    shared_[i] = static_cast<uint16_t>(n);
+  }
+}
+
+Result<GrammarMask> GrammarMask::Create(std::shared_ptr<const Grammar> grammar,
+                                        std::shared_ptr<const TokenOrder> order) {
+  MOONLIT_ASSIGN_OR_RETURN(GrammarMatcher matcher, GrammarMatcher::Create(*grammar));
+  return GrammarMask(std::move(grammar), std::move(order), std::move(matcher));
+}
+
+// Depth first over all tokens in order: states[n] is the one behind the first n bytes of the token at hand.
+Status GrammarMask::Collect(Allowed* allowed) {
+  const Tokenizer& tokenizer = order_->tokenizer();
+  allowed->state = matcher_.state();
+  allowed->bits.assign((static_cast<size_t>(tokenizer.vocab_size()) + 63) / 64, 0);
+  allowed->any = false;
+  matcher_.Allow(kWork);
+  const auto allow = [&](int32_t id) {
+    allowed->bits[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
+    allowed->any = true;
+  };
+  std::vector<GrammarMatcher::State> states = {matcher_.state()};
+  const size_t count = order_->ids_.size();
+  for (size_t i = 0; i < count;) {
+    const int32_t id = order_->ids_[i];
+    const std::string_view bytes = tokenizer.TokenBytes(id, false);
+    states.resize(std::min<size_t>(states.size(), size_t{order_->shared_[i]} + 1));
+    GrammarMatcher::State state = states.back();
+    while (states.size() <= bytes.size() && state != GrammarMatcher::kDead) {
+      MOONLIT_ASSIGN_OR_RETURN(state, matcher_.Next(state, static_cast<uint8_t>(bytes[states.size() - 1])));
+      if (state != GrammarMatcher::kDead) states.push_back(state);
+    }
+    ++i;
+    if (state != GrammarMatcher::kDead) {
+      allow(id);
+    } else {
+      // So do all that share the byte which failed.
+      while (i < count && order_->shared_[i] >= states.size()) ++i;
+    }
+  }
+  if (may_end()) {
+    for (const int32_t id : order_->end_ids_) allow(id);
+  }
+  return Status();
+}
+
+Result<const GrammarMask::Allowed*> GrammarMask::Find() {
+  for (const Allowed& known : known_) {
+    if (known.state == matcher_.state()) return &known;
+  }
+  Allowed allowed;
+  MOONLIT_RETURN_IF_ERROR(Collect(&allowed));
+  if (known_.size() < kMostKnown) {
+    known_.push_back(std::move(allowed));
+    return &known_.back();
+  }
+  oldest_ = (oldest_ + 1) % kMostKnown;
+  known_[oldest_] = std::move(allowed);
+  return &known_[oldest_];
+}
+
+Status GrammarMask::Mask(std::span<float> logits) {
+  MOONLIT_ASSIGN_OR_RETURN(const Allowed* allowed, Find());
+  if (!allowed->any) {
+    return Status(Code::kUnsupported,
+                  "grammar: no token of the vocabulary goes on as the grammar asks here, or ends the text");
+  }
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const bool may = i / 64 < allowed->bits.size() && (allowed->bits[i / 64] >> (i % 64) & 1) != 0;
+    if (!may) logits[i] = -std::numeric_limits<float>::infinity();
+  }
+  return Status();
+}
+
+Status GrammarMask::Accept(int32_t id) {
+  if (order_->tokenizer().IsEndOfGeneration(id)) {
+    return may_end() ? Status() : Status(Code::kInvalidArgument, "grammar: the text may not end here");
+  }
+  const std::string_view bytes = order_->tokenizer().TokenBytes(id, false);
+  if (bytes.empty()) return Errorf(Code::kInvalidArgument, "grammar: token %d has no text", id);
+  MOONLIT_RETURN_IF_ERROR(matcher_.Take(bytes));
+  if (matcher_.Compact()) known_.clear();
+  return Status();
+}
+
+}  // namespace moonlit

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/text/json_schema.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "runtime/text/bounded_json.h"
+
+namespace moonlit {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostSchemaBytes = size_t{1} << 20;
+constexpr size_t kMostGrammarText = size_t{1} << 20;
+constexpr uint64_t kMostCount = 1000000;  // as repetitions in a grammar
+
+// RFC 8259, within what readers take: numbers of sixteen digits and two of an exponent; escapes of surrogates in pairs.
+constexpr char kCommonRules[] = R"(ws ::= " "?
+hex ::= [0-9a-fA-F]
+char ::= [^"\\\x00-\x1F\x7F] | "\\" (["\\/bfnrt] | "u" ([0-9a-cA-CefEF] hex{3} | [dD] ([0-7] hex{2} | [89abAB] hex{2} "\\u" [dD] [c-fC-F] hex{2})))
+string ::= "\"" char* "\""
+boolean ::= "true" | "false"
+null ::= "null"
+integer ::= "-"? ("0" | [1-9] [0-9]{0,15})
+number ::= integer ("." [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?
+array ::= "[" ws (value (ws "," ws value)*)? ws "]"
+member ::= string ws ":" ws value
+object ::= "{" ws (member (ws "," ws member)*)? ws "}"
+value ::= object | array | string | number | boolean | null
+)";
+
+std::string Quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string Pointer(const std::string& parent, std::string_view key) {
+  std::string out = parent + "/";
+  for (const char c : key) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return out;
+}
+
+class Converter {
+ public:
+  explicit Converter(const Json& root) : root_(root) {}
+
+  Result<std::string> Run() {
+    MOONLIT_ASSIGN_OR_RETURN(const std::string root, Rule(root_, ""));
+    // Schemas that refer to others are converted when they are first referred to, one after another.
+    for (size_t i = 0; i < waiting_.size(); ++i) {
+      const Referred referred = waiting_[i];
+      MOONLIT_ASSIGN_OR_RETURN(const std::string body, Rule(*referred.schema, referred.pointer));
+      MOONLIT_RETURN_IF_ERROR(Define(referred.name, body));
+    }
+    return "root ::= " + root + "\n" + out_ + kCommonRules;
+  }
+
+ private:
+  struct Referred {
+    const Json* schema;
+    std::string pointer;
+    std::string name;
+  };
+
+  static Status Fault(Code code, const std::string& pointer, const char* what) {
+    return Errorf(code, "JSON schema, at \"#%.200s\": %s", pointer.c_str(), what);
+  }
+  Status Define(const std::string& name, const std::string& body) {
+    if (out_.size() + body.size() > kMostGrammarText)
+      return Errorf(Code::kExhausted, "JSON schema: its grammar takes more than %zu bytes", kMostGrammarText);
+    out_ += name + " ::= " + body + "\n";
+    return Status();
+  }
+  Result<std::string> NewRule(const std::string& body) {
+    std::string name = "r" + std::to_string(++rules_);
+    MOONLIT_RETURN_IF_ERROR(Define(name, body));
+    return name;
+  }
+
+  // What a rule's body may say for a schema: the name of a rule, or a group.
+  Result<std::string> Rule(const Json& schema, const std::string& pointer) {
+    if (schema.is_boolean() && schema.get<bool>()) return std::string("value");
+    if (schema.is_boolean()) return Fault(Code::kUnsupported, pointer, "false allows nothing, so no text can be made");
+    if (!schema.is_object()) return Fault(Code::kInvalidArgument, pointer, "expected a schema: an object or a boolean");
+    MOONLIT_RETURN_IF_ERROR(CheckKeywords(schema, pointer));
+    static constexpr const char* kWhole[] = {"$ref", "const", "enum", "anyOf", "allOf"};
+    for (const char* keyword : kWhole) {
+      if (!schema.contains(keyword)) continue;
+      MOONLIT_RETURN_IF_ERROR(CheckAlone(schema, keyword, pointer));
+      return Whole(schema, keyword, Pointer(pointer, keyword));
+    }
+    return Typed(schema, pointer);
+  }
+
+  static bool IsAnnotation(const std::string& keyword) {
+    static constexpr std::string_view kAnnotations[] = {"title",    "description", "default",  "examples",
+                                                        "$schema",  "$id",         "$defs",    "definitions",
+                                                        "$comment", "deprecated",  "readOnly", "writeOnly"};
+    return std::find(std::begin(kAnnotations), std::end(kAnnotations), keyword) != std::end(kAnnotations);
+  }
+
+  static Status CheckKeywords(const Json& schema, const std::string& pointer) {
+    static constexpr std::string_view kKnown[] = {"type",      "properties", "required", "additionalProperties",
+                                                  "items",     "minItems",   "maxItems", "minLength",
+                                                  "maxLength", "enum",       "const",    "anyOf",
+                                                  "$ref",      "allOf"};
+    for (const auto& [keyword, value] : schema.items()) {
+      if (IsAnnotation(keyword) || std::find(std::begin(kKnown), std::end(kKnown), keyword) != std::end(kKnown))
+        continue;
+      return Fault(Code::kUnsupported, Pointer(pointer, keyword), "this keyword can't be followed here; leave it out");
+    }
+    return Status();
+  }
+
+  // A keyword that decides all by itself; "type" beside enum and const only says again what the values are.
+  static Status CheckAlone(const Json& schema, const std::string& keyword, const std::string& pointer) {
+    for (const auto& [other, value] : schema.items()) {
+      if (other == keyword || IsAnnotation(other)) continue;
+      if (other == "type" && (keyword == "enum" || keyword == "const")) continue;
+      return Fault(Code::kUnsupported, Pointer(pointer, other),
+                   ("it can't be followed together with " + keyword).c_str());
+    }
+    return Status();
+  }
+
+  Result<std::string> Whole(const Json& schema, const std::string& keyword, const std::string& pointer) {
+    const Json& value = schema[keyword];
+    if (keyword == "$ref") return Reference(value, pointer);
+    if (keyword == "const") return Literal(value, schema, pointer);
+    if (!value.is_array() || value.empty())
+      return Fault(Code::kInvalidArgument, pointer, "expected an array of at least one");
+    if (keyword == "allOf" && value.size() > 1)
+      return Fault(Code::kUnsupported, pointer, "several schemas at once can't be followed here; write them as one");
+    std::string choices;
+    for (size_t i = 0; i < value.size(); ++i) {
+      const std::string at = Pointer(pointer, std::to_string(i));
+      auto choice = keyword == "enum" ? Literal(value[i], schema, at) : Rule(value[i], at);
+      if (!choice.ok()) return choice.status();
+      choices += (i > 0 ? " | " : "") + *choice;
+    }
+    return NewRule(choices);
+  }
+
+  static Result<std::string> Literal(const Json& value, const Json& schema, const std::string& pointer) {
+    if (schema.contains("type")) {
+      const Json& type = schema["type"];
+      const bool fits = std::any_of(type.begin(), type.end(), [&](const Json& one) { return HasType(value, one); }) ||
+                        (type.is_string() && HasType(value, type));
+      if (!fits) return Fault(Code::kUnsupported, pointer, "the value is not of the type beside it");
+    }
+    // Strings came from JSON, so they are UTF-8.
+    return Quoted(value.dump());
+  }
+  static bool HasType(const Json& value, const Json& type) {
+    if (type == "string") return value.is_string();
+    if (type == "integer") return value.is_number_integer();
+    if (type == "number") return value.is_number();
+    if (type == "boolean") return value.is_boolean();
+    if (type == "null") return value.is_null();
+    if (type == "object") return value.is_object();
+    return type == "array" && value.is_array();
+  }
+
+  Result<std::string> Reference(const Json& reference, const std::string& pointer) {
+    if (!reference.is_string()) return Fault(Code::kInvalidArgument, pointer, "expected a string");
+    const std::string& text = reference.get_ref<const std::string&>();
+    if (text.empty() || text[0] != '#')
+      return Fault(Code::kUnsupported, pointer, "only references within the schema are followed (#/...)");
+    const std::string target = text.substr(1);
+    const auto known = references_.find(target);
+    if (known != references_.end()) return known->second;
+    const Json* found = Find(target);
+    if (found == nullptr) return Fault(Code::kInvalidArgument, pointer, "there is nothing where it points to");
+    const std::string name = "ref" + std::to_string(references_.size());
+    references_[target] = name;
+    waiting_.push_back({found, target, name});
+    return name;
+  }
+
+  const Json* Find(const std::string& target) const {
+    const Json* at = &root_;
+    for (size_t i = 0; i < target.size();) {
+      const size_t end = std::min(target.find('/', i + 1), target.size());
+      std::string key;
+      for (size_t k = i + 1; k < end; ++k) {
+        const bool escaped = target[k] == '~' && k + 1 < end && (target[k + 1] == '0' || target[k + 1] == '1');
+        key += escaped ? (target[k + 1] == '0' ? '~' : '/') : target[k];
+        if (escaped) ++k;
+      }
+      if (target[i] != '/') return nullptr;
+      if (at->is_object() && at->contains(key)) {
+        at = &(*at)[key];
+      } else if (at->is_array() && !key.empty() && key.size() < 7 &&
+                 key.find_first_not_of("0123456789") == std::string::npos && std::stoul(key) < at->size()) {
+        at = &(*at)[std::stoul(key)];
+      } else {
+        return nullptr;
+      }
+      i = end;
+    }
+    return at;
+  }
+
+  Result<std::string> Typed(const Json& schema, const std::string& pointer) {
+    std::vector<std::string> types;
+    if (schema.contains("type")) {
+      const Json& type = schema["type"];
+      const std::string at = Pointer(pointer, "type");
+      if (type.is_string()) types.push_back(type.get<std::string>());
+      for (const Json& one : type.is_array() ? type : Json::array()) {
+        if (!one.is_string()) return Fault(Code::kInvalidArgument, at, "expected names of types");
+        types.push_back(one.get<std::string>());
+      }
+      if (types.empty()) return Fault(Code::kInvalidArgument, at, "expected the name of a type, or several");
+    } else if (schema.contains("properties") || schema.contains("required")) {
+      types = {"object"};
+    } else if (schema.contains("items")) {
+      types = {"array"};
+    } else if (schema.contains("minLength") || schema.contains("maxLength")) {
+      types = {"string"};
+    } else if (schema.contains("minItems") || schema.contains("maxItems") || schema.contains("additionalProperties")) {
+      return Fault(Code::kUnsupported, pointer, "expected a type beside it");
+    } else {
+      return std::string("value");
+    }
+    std::string choices;
+    for (const std::string& type : types) {
+      MOONLIT_ASSIGN_OR_RETURN(const std::string choice, OfType(type, schema, pointer));
+      choices += (choices.empty() ? "" : " | ") + choice;
+    }
+    return types.size() == 1 ? Result<std::string>(choices) : NewRule(choices);
+  }
+
+  Result<std::string> OfType(const std::string& type, const Json& schema, const std::string& pointer) {
+    if (type == "object") return Object(schema, pointer);
+    if (type == "array") return Array(schema, pointer);
+    if (type == "string") return String(schema, pointer);
+    for (const char* plain : {"integer", "number", "boolean", "null"}) {
+      if (type == plain) return type;
+    }
+    return Fault(Code::kInvalidArgument, Pointer(pointer, "type"), "no such type");
+  }
+
+  // {least,most} of two keywords, given or not.
+  struct Bounds {
+    uint64_t least = 0, most = UINT64_MAX;
+    std::string Repetitions(uint64_t less) const {
+      const std::string from = std::to_string(least > less ? least - less : 0);
+      return "{" + from + "," + (most == UINT64_MAX ? "" : std::to_string(most - less)) + "}";
+    }
+  };
+  static Result<Bounds> ReadBounds(const Json& schema, const char* least, const char* most,
+                                   const std::string& pointer) {
+    Bounds bounds;
+    for (const auto& [keyword, field] : {std::pair(least, &bounds.least), std::pair(most, &bounds.most)}) {
+      if (!schema.contains(keyword)) continue;
+      const Json& value = schema[keyword];
+      if (!value.is_number_unsigned() || value.get<uint64_t>() > kMostCount)
+        return Fault(Code::kInvalidArgument, Pointer(pointer, keyword), "expected a whole number from 0 to 1000000");
+      *field = value.get<uint64_t>();
+    }
+    if (bounds.least > bounds.most) return Fault(Code::kInvalidArgument, pointer, "more at least than at most");
+    return bounds;
+  }
+
+  Result<std::string> String(const Json& schema, const std::string& pointer) {
+    if (!schema.contains("minLength") && !schema.contains("maxLength")) return std::string("string");
+    MOONLIT_ASSIGN_OR_RETURN(const Bounds bounds, ReadBounds(schema, "minLength", "maxLength", pointer));
+    return NewRule("\"\\\"\" char" + bounds.Repetitions(0) + " \"\\\"\"");
+  }
+
+  Result<std::string> Array(const Json& schema, const std::string& pointer) {
+    std::string item = "value";
+    if (schema.contains("items")) {
+      MOONLIT_ASSIGN_OR_RETURN(item, Rule(schema["items"], Pointer(pointer, "items")));
+    }
+    MOONLIT_ASSIGN_OR_RETURN(const Bounds bounds, ReadBounds(schema, "minItems", "maxItems", pointer));
+    if (bounds.most == 0) return NewRule("\"[\" ws \"]\"");
+    const std::string items = item + " (ws \",\" ws " + item + ")" + bounds.Repetitions(1);
+    return NewRule("\"[\" ws " + (bounds.least == 0 ? "(" + items + ")?" : items) + " ws \"]\"");
+  }
+
+  Result<std::string> Object(const Json& schema, const std::string& pointer) {
+    const Json none = Json::object(), no_names = Json::array();
+    const Json& properties = schema.contains("properties") ? schema["properties"] : none;
+    const Json& required = schema.contains("required") ? schema["required"] : no_names;
+    if (!properties.is_object())
+      return Fault(Code::kInvalidArgument, Pointer(pointer, "properties"), "expected an object");
+    if (!required.is_array()) return Fault(Code::kInvalidArgument, Pointer(pointer, "required"), "expected an array");
+    for (const Json& name : required) {
+      if (!name.is_string() || !properties.contains(name.get_ref<const std::string&>()))
+        return Fault(Code::kUnsupported, Pointer(pointer, "required"), "expected names of properties");
+    }
+    if (properties.empty()) return FreeObject(schema, pointer);
+    // From the last member to the first: what may follow when a member stands before, and when none does.
+    std::string after = "\"\"", first = "\"\"";
+    std::vector<std::pair<std::string, const Json*>> members;
+    for (const auto& [name, value] : properties.items()) members.emplace_back(name, &value);
+    for (size_t i = members.size(); i-- > 0;) {
+      const auto& [name, value] = members[i];
+      const bool needed = std::find(required.begin(), required.end(), name) != required.end();
+      MOONLIT_ASSIGN_OR_RETURN(const std::string rule, Rule(*value, Pointer(Pointer(pointer, "properties"), name)));
+      MOONLIT_ASSIGN_OR_RETURN(const std::string member, NewRule(Quoted(Json(name).dump()) + " ws \":\" ws " + rule));
+      MOONLIT_ASSIGN_OR_RETURN(first, NewRule(member + " " + after + (needed ? "" : " | " + first)));
+      MOONLIT_ASSIGN_OR_RETURN(after, NewRule("ws \",\" ws " + member + " " + after + (needed ? "" : " | " + after)));
+    }
+    return NewRule("\"{\" ws " + first + " ws \"}\"");
+  }
+
+  // Without named properties: any members, of one schema, or none.
+  Result<std::string> FreeObject(const Json& schema, const std::string& pointer) {
+    if (!schema.contains("additionalProperties")) return std::string("object");
+    const Json& more = schema["additionalProperties"];
+    if (more.is_boolean()) return more.get<bool>() ? Result<std::string>("object") : NewRule("\"{\" ws \"}\"");
+    MOONLIT_ASSIGN_OR_RETURN(const std::string value, Rule(more, Pointer(pointer, "additionalProperties")));
+    MOONLIT_ASSIGN_OR_RETURN(const std::string member, NewRule("string ws \":\" ws " + value));
+    return NewRule("\"{\" ws (" + member + " (ws \",\" ws " + member + ")*)? ws \"}\"");
+  }
+
+  const Json& root_;
+  std::string out_;
+  size_t rules_ = 0;
+  std::map<std::string, std::string> references_;  // pointer -> rule
+  std::vector<Referred> waiting_;
+};
+
+}  // namespace
+
+Result<std::string> JsonSchemaToGrammar(std::string_view schema) {
+  if (schema.size() > kMostSchemaBytes)
+    return Errorf(Code::kExhausted, "JSON schema: expected at most %zu bytes, found %zu", kMostSchemaBytes,
+                  schema.size());
+  const Json json = ParseBoundedOrderedJson(schema);
+  if (json.is_discarded())
+    return Errorf(Code::kInvalidArgument, "JSON schema: expected JSON of at most %d levels", kMostJsonDepth);
+  return Converter(json).Run();
+}
+
+}  // namespace moonlit
