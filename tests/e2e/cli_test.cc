@@ -321,9 +321,9 @@ TEST(Cli, UnknownCommandsAreNamedWithTheNearestOne) {
     EXPECT_EQ(run.exit_code, 2);
     EXPECT_THAT(run.err, HasSubstr("\"" + typed + "\"; did you mean " + name + "?"));
   }
-  const Outcome far = RunMoonlit({"chat", "-m", "x"});
+  const Outcome far = RunMoonlit({"quilt", "-m", "x"});
   EXPECT_EQ(far.exit_code, 2);
-  EXPECT_THAT(far.err, HasSubstr("\"chat\""));
+  EXPECT_THAT(far.err, HasSubstr("\"quilt\""));
   EXPECT_EQ(far.err.find("did you mean"), std::string::npos) << far.err;
 }
 

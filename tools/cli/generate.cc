@@ -3,14 +3,17 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <random>
+#include <optional>
 #include <string>
 
 #include "tools/cli/adapter_flags.h"
+#include "tools/cli/chat_flags.h"
+#include "tools/cli/grammar_flags.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/model_flags.h"
 #include "tools/cli/progress_line.h"
 #include "tools/cli/prompt_cache.h"
+#include "tools/cli/sampling_flags.h"
 #include "tools/cli/text_flags.h"
 
 namespace moonlit::cli {
@@ -22,6 +25,8 @@ class Generate : public Command {
     model_.Declare(app, true);
     adapters_.Declare(app);
     prompt_.Declare(app, "-p and -s");
+    chat_.Declare(app, /*always=*/false);
+    grammar_flags_.Declare(app);
     moonlit_generate_options_init(&options_, sizeof options_);
     app.add_option("-n,--predict,--n-predict", n_,
                    "Tokens to generate at most; -1: until the model ends or the context is full")
@@ -33,10 +38,7 @@ class Generate : public Command {
                    "First tokens that a context shift leaves, rounded up to whole pages; -1: the whole prompt")
         ->capture_default_str()
         ->check(CLI::Range(-1, 1 << 30));
-    DeclareSampling(app);
-    app.add_option("--seed", seed_, "Seed of the sampling; -1: a random one, which the last line tells")
-        ->capture_default_str()
-        ->check(CLI::Range(int64_t{-1}, INT64_MAX));
+    sampling_.Declare(app, &options_);
     app.add_option("-s,--stop,-r,--reverse-prompt", stop_,
                    "Text that ends the generation and is not printed; may be repeated")
         ->expected(1)
@@ -59,35 +61,49 @@ class Generate : public Command {
     std::string prompt;
     int code = prompt_.text.CheckOutput(cache_.output());
     if (code == kOk) code = prompt_.Read(&prompt);
+    if (code == kOk) code = chat_.Prepare();
     if (code != kOk) return code;
     auto model = LoadModel(model_, &code);
     if (!model) return code;
-    auto ids = model->Tokenize(prompt, MOONLIT_ADD_SPECIAL | MOONLIT_PARSE_SPECIAL);
-    if (!ids) return Report(ids.error());
-    if ((code = CheckContext(*model, ids->size(), "the prompt")) != kOk) return code;
+    std::vector<int32_t> ids;
+    if ((code = Tokenize(*model, prompt, &ids)) != kOk) return code;
+    if ((code = grammar_flags_.Make(*model, &grammar_)) != kOk) return code;
+    if ((code = CheckContext(*model, ids.size(), "the prompt")) != kOk) return code;
     auto session = model->NewSession();
     if (!session) return Report(session.error());
     if ((code = adapters_.Apply(*model, *session)) != kOk) return code;
-    if (cache_.used() && (code = cache_.Load(*session, *ids, &known_)) != kOk) return code;
+    if (cache_.used() && (code = cache_.Load(*session, ids, &known_)) != kOk) return code;
 
     FillOptions();
-    options_.keep = keep_ < 0 ? ids->size() : static_cast<size_t>(keep_);
-    const std::span<const int32_t> unread = std::span(*ids).subspan(known_);
+    options_.keep = keep_ < 0 ? ids.size() : static_cast<size_t>(keep_);
+    const std::span<const int32_t> unread = std::span<const int32_t>(ids).subspan(known_);
     if (n_ == 0) {
       const api::Error error = session->Eval(unread, MOONLIT_OUTPUT_NONE, {});
       if (error.code != MOONLIT_OK) return Report(error);
-      return cache_.used() ? cache_.Save(*session, ids->size()) : kOk;
+      return cache_.used() ? cache_.Save(*session, ids.size()) : kOk;
     }
     if ((code = GenerateText(*model, *session, prompt, unread)) == kFailed || !cache_.used()) return code;
     if (shifts_ > 0) {
       std::fprintf(stderr, "moonlit: warning: the prompt cache is not written: context shifts have moved the prompt\n");
       return code;
     }
-    const int saved = cache_.Save(*session, ids->size());
+    const int saved = cache_.Save(*session, ids.size());
     return code == kOk ? saved : code;
   }
 
  private:
+  int Tokenize(const api::Model& model, const std::string& prompt, std::vector<int32_t>* ids) const {
+    if (chat_.chat) {
+      std::vector<api::ChatMessage> messages = chat_.Beginning();
+      messages.push_back({"user", prompt});
+      return chat_.Tokenize(model, messages, ids);
+    }
+    auto found = model.Tokenize(prompt, MOONLIT_ADD_SPECIAL | MOONLIT_PARSE_SPECIAL);
+    if (!found) return Report(found.error());
+    *ids = std::move(*found);
+    return kOk;
+  }
+
   int GenerateText(const api::Model& model, api::Session& session, const std::string& prompt,
                    std::span<const int32_t> unread) {
     InterruptGuard guard;
@@ -114,37 +130,12 @@ class Generate : public Command {
     return result->finish == MOONLIT_FINISH_CANCELLED && Interrupted() ? kInterrupted : kOk;
   }
 
-  void DeclareSampling(CLI::App& app) {
-    app.add_option("--temp,--temperature", options_.temperature, "Temperature; 0: always the most likely token")
-        ->capture_default_str()
-        ->check(IsNumberIn(0, 100));
-    app.add_option("--top-k", options_.top_k, "Keep the K most likely tokens; 0: all")
-        ->capture_default_str()
-        ->check(CLI::Range(0, INT32_MAX));
-    app.add_option("--top-p", options_.top_p, "Keep the most likely tokens up to this probability; 1: all")
-        ->capture_default_str()
-        ->check(IsNumberIn(0, 1));
-    app.add_option("--min-p", options_.min_p,
-                   "Keep tokens with at least this share of the best one's probability; 0: all")
-        ->capture_default_str()
-        ->check(IsNumberIn(0, 1));
-    app.add_option("--repeat-penalty", options_.repeat_penalty, "Penalty for tokens seen lately; 1: off")
-        ->capture_default_str()
-        ->check(IsNumberIn(0.01, 100));
-    app.add_option("--repeat-last-n", options_.repeat_last_n, "How far the penalty looks back")
-        ->capture_default_str()
-        ->check(CLI::Range(0u, 1000000u));
-  }
-
   void FillOptions() {
     options_.max_tokens = n_ < 0 ? 0 : static_cast<size_t>(n_);
     options_.ignore_end = ignore_end_ ? 1 : 0;
     options_.context_shift = shift_ ? 1 : 0;
-    if (seed_ < 0) {
-      std::random_device random;
-      seed_ = static_cast<int64_t>((uint64_t{random()} << 32 | random()) >> 1);
-    }
-    options_.seed = static_cast<uint64_t>(seed_);
+    sampling_.Seed(&options_);
+    if (grammar_) options_.grammar = grammar_->handle();
     for (std::string& stop : stop_) {
       if (prompt_.escape) ReadEscapes(stop);
       stop_pointers_.push_back(stop.c_str());
@@ -172,14 +163,17 @@ class Generate : public Command {
         r.prompt_tokens, known.c_str(), 1e3 * r.prefill_seconds, rate(r.prompt_tokens, r.prefill_seconds),
         r.generated_tokens, 1e3 * r.decode_seconds, rate(r.generated_tokens, r.decode_seconds), shifts.c_str(),
         kFinish[r.finish], info.variant, info.threads,
-        options_.temperature > 0 ? (", seed " + std::to_string(seed_)).c_str() : "");
+        options_.temperature > 0 ? (", seed " + std::to_string(sampling_.seed)).c_str() : "");
   }
 
   ModelFlags model_;
   AdapterFlags adapters_;
   PromptFlags prompt_;
+  ChatFlags chat_;
+  GrammarFlags grammar_flags_;
+  SamplingFlags sampling_;
+  std::optional<api::Grammar> grammar_;
   moonlit_generate_options options_ = {};
-  int64_t seed_ = -1;
   int n_ = -1;
   std::vector<std::string> stop_;
   std::vector<const char*> stop_pointers_;

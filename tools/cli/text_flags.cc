@@ -30,6 +30,30 @@ int HexDigit(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
+// `in`: null where the file could not be opened, errno says why.
+int ReadAll(const std::string& name, std::FILE* in, std::string* text) {
+  int fault = in == nullptr ? errno : 0;
+  char piece[65536];
+  while (fault == 0 && text->size() <= kMaxTextBytes) {
+    const size_t n = std::fread(piece, 1, sizeof piece, in);
+    text->append(piece, n);
+    if (n == sizeof piece) continue;
+    if (std::ferror(in) != 0) fault = errno;
+    break;
+  }
+  if (in != nullptr && in != stdin) std::fclose(in);
+  if (fault != 0) {
+    std::fprintf(stderr, "moonlit: %s: expected text, found: %s\n", Printable(name).c_str(), std::strerror(fault));
+    return kFailed;
+  }
+  if (text->size() > kMaxTextBytes) {
+    std::fprintf(stderr, "moonlit: %s: expected at most %zu MiB of text, found more\n", Printable(name).c_str(),
+                 kMaxTextBytes >> 20);
+    return kFailed;
+  }
+  return kOk;
+}
+
 }  // namespace
 
 void ReadEscapes(std::string& text) {
@@ -68,28 +92,12 @@ int TextFlags::Read(std::string* text) const {
     std::fprintf(stderr, "moonlit: no text: give -p TEXT, -f FILE or standard input\n");
     return kUsage;
   }
-  const std::string name = from_stdin() ? "standard input" : "file " + file;
-  std::FILE* in = from_stdin() ? stdin : std::fopen(file.c_str(), "rb");
-  int fault = in == nullptr ? errno : 0;
-  char piece[65536];
-  while (fault == 0 && text->size() <= kMaxTextBytes) {
-    const size_t n = std::fread(piece, 1, sizeof piece, in);
-    text->append(piece, n);
-    if (n == sizeof piece) continue;
-    if (std::ferror(in) != 0) fault = errno;
-    break;
-  }
-  if (in != nullptr && !from_stdin()) std::fclose(in);
-  if (fault != 0) {
-    std::fprintf(stderr, "moonlit: %s: expected text, found: %s\n", Printable(name).c_str(), std::strerror(fault));
-    return kFailed;
-  }
-  if (text->size() > kMaxTextBytes) {
-    std::fprintf(stderr, "moonlit: %s: expected at most %zu MiB of text, found more\n", Printable(name).c_str(),
-                 kMaxTextBytes >> 20);
-    return kFailed;
-  }
-  return kOk;
+  return from_stdin() ? ReadAll("standard input", stdin, text) : ReadTextFile(file, text);
+}
+
+int ReadTextFile(const std::string& file, std::string* text) {
+  const std::string name = "file " + file;
+  return ReadAll(name, std::fopen(file.c_str(), "rb"), text);
 }
 
 int TextFlags::CheckOutput(const std::string& out) const {

@@ -34,6 +34,9 @@ struct PromptFlags {
   int Read(std::string* prompt) const;
 };
 
+// A whole file. Reports on stderr and gives the exit code.
+int ReadTextFile(const std::string& file, std::string* text);
+
 // Backslash and n, r, t, \, ', " or xHH become what they stand for; anything else stays as it is.
 void ReadEscapes(std::string& text);
 

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// A conversation line by line: each message goes through the model's chat template, and the session keeps what it has read.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/cli/adapter_flags.h"
+#include "tools/cli/chat_flags.h"
+#include "tools/cli/grammar_flags.h"
+#include "tools/cli/interrupt.h"
+#include "tools/cli/model_flags.h"
+#include "tools/cli/progress_line.h"
+#include "tools/cli/sampling_flags.h"
+
+namespace moonlit::cli {
+namespace {
+
+// A message longer than that is no line that somebody wrote.
+constexpr size_t kMostLineBytes = size_t{64} << 20;
+
+class Chat : public Command {
+ public:
+  void DeclareFlags(CLI::App& app) override {
+    model_.Declare(app, true);
+    adapters_.Declare(app);
+    chat_.Declare(app, /*always=*/true);
+    grammar_flags_.Declare(app);
+    moonlit_generate_options_init(&options_, sizeof options_);
+    app.add_option("-n,--predict,--n-predict", n_,
+                   "Tokens of an answer at most; -1: until the model ends it or the context is full")
+        ->capture_default_str()
+        ->check(CLI::Range(-1, 1 << 30));
+    sampling_.Declare(app, &options_);
+    app.footer(
+        "Each line of standard input is a message, \\ at its end joins the next one to it. /new begins another "
+        "conversation,\n"
+        "/exit or the end of the input ends the command, as does Ctrl-C.");
+  }
+
+  int Run() override {
+    int code = chat_.Prepare();
+    if (code != kOk) return code;
+    auto model = LoadModel(model_, &code);
+    if (!model) return code;
+    // A model without a template says so before somebody has written a message.
+    std::vector<int32_t> ids;
+    if ((code = chat_.Tokenize(*model, {{"user", "x"}}, &ids)) != kOk) return code;
+    if ((code = grammar_flags_.Make(*model, &grammar_)) != kOk) return code;
+    auto session = model->NewSession();
+    if (!session) return Report(session.error());
+    if ((code = adapters_.Apply(*model, *session)) != kOk) return code;
+    options_.max_tokens = n_ < 0 ? 0 : static_cast<size_t>(n_);
+    if (grammar_) options_.grammar = grammar_->handle();
+    sampling_.Seed(&options_);
+    return Converse(*model, *session);
+  }
+
+ private:
+  int Converse(const api::Model& model, api::Session& session) {
+    std::vector<api::ChatMessage> messages = chat_.Beginning();
+    std::string line;
+    while (ReadMessage(&line)) {
+      if (line == "/exit") break;
+      if (line == "/new") {
+        messages = chat_.Beginning();
+        continue;
+      }
+      if (line.empty()) continue;
+      messages.push_back({"user", line});
+      if (const int code = Answer(model, session, &messages); code != kOk) return code;
+      ++options_.seed;
+    }
+    return kOk;
+  }
+
+  // False at the end of the input.
+  static bool ReadMessage(std::string* message) {
+    message->clear();
+    if (isatty(STDIN_FILENO) != 0) std::fputs("> ", stderr);
+    bool any = false;
+    for (int c = std::getchar(); c != EOF; c = std::getchar()) {
+      any = true;
+      if (c != '\n') {
+        if (message->size() < kMostLineBytes) message->push_back(static_cast<char>(c));
+      } else if (!message->empty() && message->back() == '\\') {
+        message->back() = '\n';
+      } else {
+        break;
+      }
+    }
+    if (!message->empty() && message->back() == '\r') message->pop_back();
+    return any;
+  }
+
+  int Answer(const api::Model& model, api::Session& session, std::vector<api::ChatMessage>* messages) {
+    std::vector<int32_t> ids;
+    if (const int code = chat_.Tokenize(model, *messages, &ids); code != kOk) return code;
+    if (ids.size() >= model.info().n_ctx) {
+      std::fprintf(
+          stderr,
+          "moonlit: the conversation has %zu tokens, the context holds %u: /new begins another one, a larger -c "
+          "holds more\n",
+          ids.size(), model.info().n_ctx);
+      messages->pop_back();
+      return kOk;
+    }
+    // What the session has read and the conversation still begins with; at least one token is read anew.
+    const std::vector<int32_t> held = session.Tokens();
+    const auto differs = std::mismatch(held.begin(), held.end(), ids.begin(), ids.end()).second;
+    const size_t known = std::min(static_cast<size_t>(differs - ids.begin()), ids.size() - 1);
+    if (const api::Error error = session.Truncate(known); error.code != MOONLIT_OK) return Report(error);
+
+    InterruptGuard guard;
+    guard.Watch(session.handle());
+    auto progress = std::make_unique<ProgressLine>("prefill");
+    std::string answer;
+    auto result = session.Generate(
+        std::span<const int32_t>(ids).subspan(known), options_,
+        [&](std::string_view piece) {
+          progress.reset();
+          answer += piece;
+          return Print(piece) && !Interrupted();
+        },
+        [&](size_t done, size_t total) {
+          if (progress) progress->Update(done, total);
+        });
+    progress.reset();
+    guard.Watch(nullptr);
+    if (!result) return Interrupted() ? kInterrupted : Report(result.error());
+    if (!Print("\n")) return kFailed;
+    if (Interrupted()) return kInterrupted;
+    if (result->finish == MOONLIT_FINISH_CONTEXT) std::fputs("moonlit: the context is full\n", stderr);
+    messages->push_back({"assistant", std::move(answer)});
+    return kOk;
+  }
+
+  static bool Print(std::string_view text) {
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  }
+
+  ModelFlags model_;
+  AdapterFlags adapters_;
+  ChatFlags chat_;
+  GrammarFlags grammar_flags_;
+  SamplingFlags sampling_;
+  std::optional<api::Grammar> grammar_;
+  moonlit_generate_options options_ = {};
+  int n_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeChat() { return std::make_unique<Chat>(); }
+
+}  // namespace moonlit::cli

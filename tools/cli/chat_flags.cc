@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/chat_flags.h"
+
+#include <span>
+
+#include "tools/cli/model_flags.h"
+#include "tools/cli/text_flags.h"
+
+namespace moonlit::cli {
+
+void ChatFlags::Declare(CLI::App& app, bool always) {
+  CLI::Option* const asked =
+      always ? nullptr
+             : app.add_flag("--chat", chat, "The text is a user's message: put it into the model's chat template");
+  CLI::Option* const others[] = {
+      app.add_option("--system,--sys,--system-prompt", system, "What the system says before the first message"),
+      app.add_option("--chat-template-file", template_file,
+                     "File with a chat template (Jinja) in place of the model's"),
+      app.add_option("--chat-template-kwargs", variables,
+                     "JSON object of variables for the template: {\"enable_thinking\": false}")};
+  for (CLI::Option* const option : others) {
+    if (asked != nullptr) option->needs(asked);
+  }
+}
+
+int ChatFlags::Prepare() { return template_file.empty() ? kOk : ReadTextFile(template_file, &template_); }
+
+std::vector<api::ChatMessage> ChatFlags::Beginning() const {
+  std::vector<api::ChatMessage> messages;
+  if (!system.empty()) messages.push_back({"system", system});
+  return messages;
+}
+
+int ChatFlags::Tokenize(const api::Model& model, const std::vector<api::ChatMessage>& messages,
+                        std::vector<int32_t>* ids) const {
+  moonlit_chat_options options = api::Model::ChatOptions();
+  if (!template_file.empty()) options.chat_template = template_.c_str();
+  if (!variables.empty()) options.variables_json = variables.c_str();
+  auto found = model.ChatTokenize(messages, options);
+  if (!found) return Report(found.error());
+  *ids = std::move(*found);
+  return kOk;
+}
+
+}  // namespace moonlit::cli
