@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "runtime/text/jinja_value.h"
 #include "runtime/text/utf8.h"
@@ -70,17 +72,18 @@ class JsonWriter {
     out += ']';
   }
   void WriteDict(const Dict& dict) {
-    auto entries = dict.entries;
+    std::vector<const std::pair<Value, Value>*> entries;
+    for (const auto& entry : dict.entries) entries.push_back(&entry);
     if (style_.sort_keys) {
       std::stable_sort(entries.begin(), entries.end(),
-                       [](const auto& a, const auto& b) { return Less(a.first, b.first); });
+                       [](const auto& a, const auto& b) { return Less(a->first, b->first); });
     }
     out += '{';
     ++level_;
     for (size_t i = 0; i < entries.size(); ++i) {
       if (i > 0) out += style_.item_separator;
       NewLine();
-      const Value& key = entries[i].first;
+      const Value& key = entries[i]->first;
       if (key.text() != nullptr) {
         Write(key);
       } else if (key.IsNumber() || key.IsNone()) {
@@ -91,7 +94,7 @@ class JsonWriter {
         Fail(Code::kInvalidArgument, "tojson: %s can't be a key", KindName(key));
       }
       out += style_.key_separator;
-      Write(entries[i].second);
+      Write(entries[i]->second);
     }
     --level_;
     if (!entries.empty()) NewLine();
