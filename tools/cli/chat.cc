@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "tools/cli/adapter_flags.h"
+#include "tools/cli/answer.h"
 #include "tools/cli/chat_flags.h"
 #include "tools/cli/grammar_flags.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/model_flags.h"
-#include "tools/cli/progress_line.h"
 #include "tools/cli/sampling_flags.h"
 
 namespace moonlit::cli {
@@ -117,32 +117,14 @@ class Chat : public Command {
     const size_t known = std::min(static_cast<size_t>(differs - ids.begin()), ids.size() - 1);
     if (const api::Error error = session.Truncate(known); error.code != MOONLIT_OK) return Report(error);
 
-    InterruptGuard guard;
-    guard.Watch(session.handle());
-    auto progress = std::make_unique<ProgressLine>("prefill");
+    moonlit_generate_result result;
     std::string answer;
-    auto result = session.Generate(
-        std::span<const int32_t>(ids).subspan(known), options_,
-        [&](std::string_view piece) {
-          progress.reset();
-          answer += piece;
-          return Print(piece) && !Interrupted();
-        },
-        [&](size_t done, size_t total) {
-          if (progress) progress->Update(done, total);
-        });
-    progress.reset();
-    guard.Watch(nullptr);
-    if (!result) return Interrupted() ? kInterrupted : Report(result.error());
-    if (!Print("\n")) return kFailed;
+    const auto unread = std::span<const int32_t>(ids).subspan(known);
+    if (const int code = PrintAnswer(session, unread, options_, &result, &answer); code != kOk) return code;
     if (Interrupted()) return kInterrupted;
-    if (result->finish == MOONLIT_FINISH_CONTEXT) std::fputs("moonlit: the context is full\n", stderr);
+    if (result.finish == MOONLIT_FINISH_CONTEXT) std::fputs("moonlit: the context is full\n", stderr);
     messages->push_back({"assistant", std::move(answer)});
     return kOk;
-  }
-
-  static bool Print(std::string_view text) {
-    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
   }
 
   ModelFlags model_;

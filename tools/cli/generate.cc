@@ -7,11 +7,11 @@
 #include <string>
 
 #include "tools/cli/adapter_flags.h"
+#include "tools/cli/answer.h"
 #include "tools/cli/chat_flags.h"
 #include "tools/cli/grammar_flags.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/model_flags.h"
-#include "tools/cli/progress_line.h"
 #include "tools/cli/prompt_cache.h"
 #include "tools/cli/sampling_flags.h"
 #include "tools/cli/text_flags.h"
@@ -106,28 +106,12 @@ class Generate : public Command {
 
   int GenerateText(const api::Model& model, api::Session& session, const std::string& prompt,
                    std::span<const int32_t> unread) {
-    InterruptGuard guard;
-    guard.Watch(session.handle());
     if (echo_) Print(prompt);
-    auto progress = std::make_unique<ProgressLine>("prefill");
-    auto result = session.Generate(
-        unread, options_,
-        [&](std::string_view piece) {
-          progress.reset();
-          return Print(piece) && !Interrupted();
-        },
-        [&](size_t done, size_t total) {
-          if (progress) progress->Update(done, total);
-        });
-    progress.reset();
-    guard.Watch(nullptr);
-    if (!result) return Interrupted() ? kInterrupted : Report(result.error());
-    if (!Print("\n")) {
-      return Report({MOONLIT_IO, std::string("the text can't be written to standard output: ") + std::strerror(errno)});
-    }
-    shifts_ = result->context_shifts;
-    if (!quiet_) PrintTimings(model.info(), *result);
-    return result->finish == MOONLIT_FINISH_CANCELLED && Interrupted() ? kInterrupted : kOk;
+    moonlit_generate_result result;
+    if (const int code = PrintAnswer(session, unread, options_, &result, nullptr); code != kOk) return code;
+    shifts_ = result.context_shifts;
+    if (!quiet_) PrintTimings(model.info(), result);
+    return result.finish == MOONLIT_FINISH_CANCELLED && Interrupted() ? kInterrupted : kOk;
   }
 
   void FillOptions() {
@@ -145,10 +129,6 @@ class Generate : public Command {
   }
 
   // False when stdout is gone (a closed pipe): the generation stops.
-  static bool Print(std::string_view text) {
-    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  }
-
   void PrintTimings(const moonlit_model_info& info, const moonlit_generate_result& r) const {
     auto rate = [](size_t n, double seconds) { return seconds > 0 ? static_cast<double>(n) / seconds : 0.0; };
     static const char* const kFinish[] = {"end of text", "stop string", "token limit",
