@@ -105,6 +105,9 @@ Status Session::Drop(int64_t first, int64_t last) {
     if (last == sequence_.length()) return Cut(first);
     const std::lock_guard<std::mutex> lock(home_->mutex());
     sequence_.Drop(first, last);
+    // Only the first of them is known: where it goes, any that follows may be another.
+    if (placed_from_ != INT64_MAX && placed_from_ >= first)
+      placed_from_ = std::max(first, placed_from_ - (last - first));
     return Status();
   });
 }

@@ -110,6 +110,32 @@ TEST(EngineLookback, BeginningsAreSharedBehindTheWindow) {
   EXPECT_EQ(Feed(*engine, *second, ids), 960u) << "far behind what the first one sees";
 }
 
+// Tokens with positions of their own can't be read again by their ids, wherever a drop has moved them to.
+TEST(EngineLookback, ADropMovesThePlacedTokens) {
+  struct {
+    int64_t first, last;       // what is dropped
+    int64_t readable, beyond;  // lengths of cuts that are read again, and that can't be
+  } const cases[] = {{64, 320, 384, 385}, {64, 640, 64, 65}, {640, 704, 640, 641}, {704, 1280, 640, 641}};
+  for (const auto& c : cases) {
+    FakePlan* plan = nullptr;
+    const auto engine = MakeFakeEngine({.n_ctx = 4000, .share_prefixes = false}, &plan, true, {0, 100});
+    const auto session = NewSession(*engine);
+    Feed(*engine, *session, Ids(640));
+    const std::vector<int32_t> placed = Ids(70, 2), positions(70, 7);
+    const SessionSpan span{session.get(), placed, Outputs::kNone, false, nullptr, positions};
+    ASSERT_TRUE(engine->Step({&span, 1}, nullptr).ok());
+    Feed(*engine, *session, Ids(2000, 3));
+    ASSERT_TRUE(session->Drop(c.first, c.last).ok());
+    const size_t tokens = plan->tokens;
+    EXPECT_EQ(session->Truncate(c.beyond).code(), Code::kUnsupported) << c.first << " to " << c.last;
+    EXPECT_EQ(plan->tokens, tokens);
+    ASSERT_TRUE(session->Truncate(c.readable).ok()) << c.first << " to " << c.last;
+    EXPECT_GT(plan->tokens, tokens);
+    Feed(*engine, *session, Ids(1000, 4));
+    EXPECT_TRUE(session->Truncate(c.readable + 300).ok()) << "no placed token is left";
+  }
+}
+
 // Where the context is too short for anything to be gained, all pages are kept; but a file may lack some.
 TEST(EngineLookback, AShortContextTakesTheFileOfALongOne) {
   const TempFolder folder;
