@@ -2,6 +2,7 @@
 #include "runtime/exec/plan.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "runtime/exec/adapter.h"
 #include "runtime/exec/arena.h"
@@ -49,7 +50,7 @@ class PlanImpl : public Plan {
     return AdapterSet::Make(graph_, fused_, uses, std::max(options_.max_rows, kHeadRows));
   }
   std::string Describe() const override;
-  Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) override;
+  Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, AbortFlags abort) override;
 
  private:
   explicit PlanImpl(const PlanOptions& options) : options_(options) {}
@@ -416,7 +417,7 @@ Status PlanImpl::CheckConsumer(const LogitsConsumer* consumer) const {
                 "the model gives embeddings of texts, no probabilities of tokens; ask for an embedding");
 }
 
-Status PlanImpl::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) {
+Status PlanImpl::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, AbortFlags abort) {
   MOONLIT_RETURN_IF_ERROR(step_->Begin(spans));
   if (!step_->wanted().empty()) MOONLIT_RETURN_IF_ERROR(CheckConsumer(consumer));
   wants_hidden_ = consumer != nullptr && consumer->takes_hidden() && !gives_hidden();

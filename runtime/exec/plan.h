@@ -10,7 +10,6 @@
 // The bits of a row's outputs depend on its sequence alone: not on threads, chunks, the other spans or the page size.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -161,8 +160,7 @@ class Plan {
 
   // One step. Nothing is allocated. Not thread safe: one step at a time (the engine serialises). On kCancelled or any error the
   // contents of slots from first_slot on, and next_state, are undefined; slots before are untouched.
-  virtual Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer,
-                     const std::atomic<bool>* abort = nullptr) = 0;
+  virtual Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, AbortFlags abort = {}) = 0;
 };
 
 }  // namespace moonlit

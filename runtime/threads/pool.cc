@@ -52,7 +52,7 @@ class Pool final : public ThreadPool {
 
   size_t threads() const override { return threads_; }
 
-  Status Run(std::span<const Stage> stages, const std::atomic<bool>* abort) override {
+  Status Run(std::span<const Stage> stages, AbortFlags abort) override {
     const std::lock_guard<std::mutex> lock(run_mutex_);
     while (!stages.empty() && stages.back().tasks == 0) stages = stages.first(stages.size() - 1);
     if (stages.empty()) return Status();
@@ -114,7 +114,7 @@ class Pool final : public ThreadPool {
   // Sticky within a run, whatever the caller does with its flag meanwhile.
   bool Stopped() {
     if (stop_.load(std::memory_order_relaxed)) return true;
-    if (abort_ == nullptr || !abort_->load(std::memory_order_relaxed)) return false;
+    if (!abort_.AnySet()) return false;
     stop_.store(true, std::memory_order_relaxed);
     return true;
   }
@@ -140,7 +140,7 @@ class Pool final : public ThreadPool {
 
   // Written before epoch_ changes; workers read them between that and the last barrier of the run.
   std::span<const Stage> stages_;
-  const std::atomic<bool>* abort_ = nullptr;
+  AbortFlags abort_;
   bool quit_ = false;
 
   // Each on its own cache line: claims must not disturb those who wait.

@@ -32,14 +32,40 @@ struct Stage {
   void* context;
 };
 
+// Flags that end a run early: it ends when one of them is set, which any thread may do. They are the caller's and live until the
+// run is over.
+class AbortFlags {
+ public:
+  AbortFlags(const std::atomic<bool>* flag = nullptr) : one_(flag) {}  // NOLINT: implicit on purpose. Null: none
+  AbortFlags(std::span<const std::atomic<bool>* const> flags) : more_(flags) {}  // NOLINT: likewise. None of them null
+  bool AnySet() const {
+    if (one_ != nullptr && one_->load(std::memory_order_relaxed)) return true;
+    for (const std::atomic<bool>* flag : more_) {
+      if (flag->load(std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
+  bool empty() const { return one_ == nullptr && more_.empty(); }
+  // Calls `body` with each.
+  template <typename Body>
+  void ForEach(const Body& body) const {
+    if (one_ != nullptr) body(one_);
+    for (const std::atomic<bool>* flag : more_) body(flag);
+  }
+
+ private:
+  const std::atomic<bool>* one_ = nullptr;
+  std::span<const std::atomic<bool>* const> more_;
+};
+
 class ThreadPool {
  public:
   static Result<std::unique_ptr<ThreadPool>> Create(const ThreadPoolOptions& options);
   virtual ~ThreadPool() = default;
   virtual size_t threads() const = 0;
-  // Runs the stages in order. When *abort is set, no further task is claimed, and the result is kCancelled. Calls from
+  // Runs the stages in order. When a flag of `abort` is set, no further task is claimed, and the result is kCancelled. Calls from
   // several threads are serialised. REQUIRES: not called from inside a task.
-  virtual Status Run(std::span<const Stage> stages, const std::atomic<bool>* abort = nullptr) = 0;
+  virtual Status Run(std::span<const Stage> stages, AbortFlags abort = {}) = 0;
 };
 
 }  // namespace moonlit

@@ -80,7 +80,7 @@ Status FakePlan::CheckLookbacks(const StepSpan& span) const {
   return Status();
 }
 
-Status FakePlan::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) {
+Status FakePlan::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, AbortFlags abort) {
   ++runs;
   const size_t page_tokens = options_.page_tokens;
   const auto slot = [&](const StepSpan& span, size_t s, size_t g = 0) {
@@ -96,7 +96,7 @@ Status FakePlan::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, 
     MOONLIT_RETURN_IF_ERROR(CheckLookbacks(span));
   }
   if (on_run) MOONLIT_RETURN_IF_ERROR(on_run(spans));
-  if (abort != nullptr && *abort) return Status(Code::kCancelled, "cancelled");
+  if (abort.AnySet()) return Status(Code::kCancelled, "cancelled");
   for (size_t s = 0; s < spans.size(); ++s) {
     const StepSpan& span = spans[s];
     if (span.outputs == Outputs::kNone) continue;

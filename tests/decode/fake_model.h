@@ -40,7 +40,7 @@ class FakePlan final : public Plan {
   std::string Describe() const override { return "a fake"; }
   bool whole_sequences() const override { return encoder; }
   size_t lookback(size_t group) const override { return lookbacks_[group]; }
-  Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) override;
+  Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, AbortFlags abort) override;
 
   // Called at the start of every Run; what it returns, if not OK, is Run's result (after the slots have been scribbled
   // over).

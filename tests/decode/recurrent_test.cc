@@ -23,7 +23,7 @@ class StatePlan final : public Plan {
   PlanSize size() const override { return {}; }
   std::string Describe() const override { return "a fake with a state"; }
 
-  Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>*) override {
+  Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, AbortFlags) override {
     for (size_t s = 0; s < spans.size(); ++s) {
       const StepSpan& span = spans[s];
       steps.push_back({span.first_slot, span.first_slot + static_cast<int64_t>(span.tokens.size())});

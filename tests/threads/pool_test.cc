@@ -114,6 +114,22 @@ TEST_P(PoolTest, AFlagSetByATaskStopsTheRest) {
   }
 }
 
+TEST_P(PoolTest, AnyOfSeveralFlagsStopsTheRun) {
+  const auto pool = MakePool(GetParam());
+  for (size_t set = 0; set < 3; ++set) {
+    std::atomic<bool> flags[3] = {};
+    const std::atomic<bool>* const all[] = {&flags[0], &flags[1], &flags[2]};
+    std::atomic<size_t> ran{0};
+    auto run = [&](size_t, size_t) { ++ran, flags[set] = true; };
+    const Stage stage = MakeStage(1000, run);
+    EXPECT_EQ(pool->Run({&stage, 1}, AbortFlags(all)).code(), Code::kCancelled);
+    EXPECT_LE(ran, GetParam());
+    auto count = [&](size_t, size_t) { ++ran; };
+    const Stage rest = MakeStage(10, count);
+    EXPECT_TRUE(pool->Run({&rest, 1}, AbortFlags(std::span(all).first(set))).ok());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, PoolTest, testing::Values(1, 2, 3, 4, 16));
 
 // The thread that got task 0 is so slow that all others must be finished by its peers.
