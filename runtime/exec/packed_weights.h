@@ -14,6 +14,7 @@
 #include "runtime/base/status.h"
 #include "runtime/exec/float_provider.h"
 #include "runtime/exec/packed_cache.h"
+#include "runtime/exec/tiling.h"
 #include "runtime/graph/graph.h"
 #include "runtime/tensor/buffer.h"
 #include "runtime/threads/pool.h"
@@ -40,8 +41,8 @@ struct PackedMatrix {
 
   // The product of args.tile_begin to args.tile_end, whoever provides it; `exact`: the kernel's multiply_exact.
   void Multiply(const ProductArgs& args, bool exact, size_t thread) const;
-  // Rows that the kernel makes at once: blocks of rows are cut into multiples of it.
-  size_t row_unit() const;
+  // How the product wants to be cut, by tiles of its own; rows and threads are the caller's to add.
+  TilingInput Cut(bool exact) const;
   std::string KernelName(bool exact) const;  // "f32_f32_16x16x1", "xnnpack_f32_7x32", "exact"
   std::string Describe(bool exact) const;    // name, shape, kernel, bytes
 };

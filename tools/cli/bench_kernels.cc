@@ -215,23 +215,18 @@ double Product::Quantize(ThreadPool& pool, double min_seconds) {
 }
 
 Tiling Product::ChooseTasks(const PackedMatrix& matrix, size_t threads) const {
-  return ChooseTiling({.rows = args_.rows,
-                       .bytes_per_row = activation_ == Activation::kA8 ? args_.k : args_.k * sizeof(float),
-                       .k = args_.k,
-                       .unit_outputs = matrix.n_tile,
-                       .unit_bytes = matrix.tile_bytes,
-                       .units = matrix.tiles,
-                       .threads = threads,
-                       .max_task_floats = 0,
-                       .row_unit = matrix.row_unit()});
+  TilingInput cut = matrix.Cut(/*exact=*/false);
+  cut.rows = args_.rows;
+  cut.threads = threads;
+  return ChooseTiling(cut);
 }
 
 void Product::Multiply(ThreadPool& pool, const PackedMatrix& matrix, const Tiling& tiling) {
   ForTasks(pool, tiling.tasks(), [&](size_t task, size_t thread) {
-    const size_t first = task / tiling.runs * tiling.rows_per_block;
+    const size_t first = tiling.first_row(task);
     ProductArgs args = args_;
     args.weights = matrix.data;
-    args.tile_begin = task % tiling.runs * tiling.units_per_task;
+    args.tile_begin = tiling.first_unit(task);
     args.tile_end = std::min(matrix.tiles, args.tile_begin + tiling.units_per_task);
     args.rows = std::min(tiling.rows_per_block, args_.rows - first);
     args.a8 = A8From(args_.a8, first, 0);

@@ -181,16 +181,15 @@ class GatedExpertsStage : public ExpertsStage {
 
  private:
   Tiling Choose(size_t rows) const {
-    const bool floats = !ReadsA8(gate_, exact_) || !ReadsA8(up_, exact_);
-    return ChooseTiling(
-        {.rows = rows,
-         .bytes_per_row = floats ? gate_.k * sizeof(float) : gate_.k,
-         .k = gate_.k,
-         .unit_outputs = unit_,
-         .unit_bytes = unit_ / gate_.kernel->n_tile * gate_.tile_bytes + unit_ / up_.kernel->n_tile * up_.tile_bytes,
-         .units = CeilDiv(gate_.n, unit_),
-         .threads = b_.threads,
-         .max_task_floats = kGateScratchFloats});
+    TilingInput cut = gate_.Cut(exact_);
+    cut.rows = rows;
+    cut.bytes_per_row = std::max(cut.bytes_per_row, up_.Cut(exact_).bytes_per_row);
+    cut.unit_outputs = unit_;
+    cut.unit_bytes = unit_ / gate_.n_tile * gate_.tile_bytes + unit_ / up_.n_tile * up_.tile_bytes;
+    cut.units = CeilDiv(gate_.n, unit_);
+    cut.threads = b_.threads;
+    cut.max_task_floats = kGateScratchFloats;
+    return ChooseTiling(cut);
   }
 
   ExpertRows InPlace(const ExpertBlock& block) const {

@@ -32,25 +32,23 @@ class GatedProductsStage : public ExecStage {
         addends_(b, stage) {}
 
   size_t Begin() override {
-    const bool floats = !ReadsA8(gate_, exact_) || !ReadsA8(up_, exact_);
     rows_ = b_.step->range(tail_);
-    tiling_ = ChooseTiling(
-        {.rows = rows_.count(),
-         .bytes_per_row = floats ? gate_.k * sizeof(float) : gate_.k,
-         .k = gate_.k,
-         .unit_outputs = unit_,
-         .unit_bytes = unit_ / gate_.n_tile * gate_.tile_bytes + (gated_ ? unit_ / up_.n_tile * up_.tile_bytes : 0),
-         .units = CeilDiv(gate_.n, unit_),
-         .threads = b_.threads,
-         .max_task_floats = kGateScratchFloats,
-         .row_unit = gate_.row_unit()});
+    TilingInput cut = gate_.Cut(exact_);
+    cut.rows = rows_.count();
+    if (gated_) cut.bytes_per_row = std::max(cut.bytes_per_row, up_.Cut(exact_).bytes_per_row);
+    cut.unit_outputs = unit_;
+    cut.unit_bytes = unit_ / gate_.n_tile * gate_.tile_bytes + (gated_ ? unit_ / up_.n_tile * up_.tile_bytes : 0);
+    cut.units = CeilDiv(gate_.n, unit_);
+    cut.threads = b_.threads;
+    cut.max_task_floats = kGateScratchFloats;
+    tiling_ = ChooseTiling(cut);
     return tiling_.tasks();
   }
 
   void Run(size_t task, size_t thread) override {
-    const size_t first_row = rows_.first + task / tiling_.runs * tiling_.rows_per_block;
+    const size_t first_row = rows_.first + tiling_.first_row(task);
     const size_t rows = std::min(tiling_.rows_per_block, rows_.end - first_row);
-    const size_t first = task % tiling_.runs * tiling_.units_per_task * unit_;
+    const size_t first = tiling_.first_unit(task) * unit_;
     const size_t end = std::min(gate_.n, first + tiling_.units_per_task * unit_);
     const size_t stride = tiling_.units_per_task * unit_;
     float* gate = b_.scratch.floats(thread);

@@ -40,17 +40,17 @@ class ProductRunner {
     for (BoundPart& part : parts_) rows_per_block_ = std::min(rows_per_block_, Choose(part, rows).rows_per_block);
     if (rows == 0) return 0;
     runs_ = 0;
-    const size_t blocks = CeilDiv(rows, rows_per_block_);
+    blocks_ = CeilDiv(rows, rows_per_block_);
     for (BoundPart& part : parts_) {
       part.tiling = Choose(part, rows);
       runs_ += part.tiling.runs;
     }
-    return blocks * runs_;
+    return blocks_ * runs_;
   }
 
   void Run(size_t task, size_t thread) const {
-    const size_t first_row = range_.first + task / runs_ * rows_per_block_;
-    size_t run = task % runs_;
+    const size_t first_row = range_.first + task % blocks_ * rows_per_block_;
+    size_t run = task / blocks_;
     size_t p = 0;
     while (run >= parts_[p].tiling.runs) run -= parts_[p++].tiling.runs;
     const BoundPart& part = parts_[p];
@@ -96,17 +96,14 @@ class ProductRunner {
   }
 
   Tiling Choose(const BoundPart& part, size_t rows) const {
-    const PackedMatrix& m = *part.matrix;
-    const size_t terms = part.two_terms ? 2 : 1;
-    return ChooseTiling({.rows = rows,
-                         .bytes_per_row = ReadsA8(m, exact_) ? m.k : m.k * sizeof(float),
-                         .k = terms * m.k,
-                         .unit_outputs = m.n_tile,
-                         .unit_bytes = m.tile_bytes,
-                         .units = m.tiles,
-                         .threads = b_.threads,
-                         .max_task_floats = part.two_terms ? kGateScratchFloats : 0,
-                         .row_unit = m.row_unit()});
+    TilingInput cut = part.matrix->Cut(exact_);
+    cut.rows = rows;
+    cut.threads = b_.threads;
+    if (part.two_terms) {
+      cut.k *= 2;
+      cut.max_task_floats = kGateScratchFloats;
+    }
+    return ChooseTiling(cut);
   }
 
   // `args` as for one term.
@@ -160,7 +157,7 @@ class ProductRunner {
   float softcap_;
   std::vector<BoundPart> parts_;
   RowRange range_{};
-  size_t rows_per_block_ = 0, runs_ = 0;
+  size_t rows_per_block_ = 0, blocks_ = 1, runs_ = 0;
 };
 
 class ProductsStage : public ExecStage {
