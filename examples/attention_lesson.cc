@@ -40,12 +40,11 @@ bool AddWeights(MemoryWeights& weights) {
          weights.Add("w_q", {kHead, kModel}, Numbers(kHead * kModel, 2)).ok() &&
          weights.Add("w_k", {kHead, kModel}, Numbers(kHead * kModel, 3)).ok() &&
          weights.Add("w_score", {kHead}, Numbers(kHead, 4)).ok() &&
-         weights.Add("mask", {kTokens, kTokens}, mask).ok() &&
-         weights.Add("identity", {kTokens, kTokens}, identity).ok();
+         weights.Add("mask", {kTokens, kTokens}, mask).ok() && weights.Add("v", {kTokens, kTokens}, identity).ok();
 }
 
-// softmax(scores + mask): row i is how much token i looks at each token.
-void BuildWeights(Graph& g, Scores kind) {
+// softmax(scores + mask) v: row i is what token i takes of each token's value.
+void BuildAttention(Graph& g, Scores kind) {
   const ValueId x = g.Embed(g.Weight("x", {kTokens, kModel}));      // token i is row i
   const ValueId q = g.Linear(x, g.Weight("w_q", {kHead, kModel}));  // what it looks for
   const ValueId k = g.Linear(x, g.Weight("w_k", {kHead, kModel}));  // what it offers
@@ -58,22 +57,23 @@ void BuildWeights(Graph& g, Scores kind) {
   }
   if (kind == Scores::kScaledDot) scores = g.Scale(scores, 1 / std::sqrt(static_cast<float>(kHead)));
   const ValueId masked = g.AddPositions(scores, g.Table("mask", {kTokens, kTokens}));  // -inf: later tokens
-  const ValueId weights = g.Softmax(masked);
-  // A head would end in g.WeightedSum(weights, v, pairs). Here the weights themselves come out, times the identity.
-  g.Logits(weights, g.Weight("identity", {kTokens, kTokens}));
+  // The values of a model are one more Linear of x. Here they are the rows of the identity, so that the weights themselves come out.
+  const ValueId v = g.Embed(g.Weight("v", {kTokens, kTokens}));
+  g.Hidden(g.WeightedSum(g.Softmax(masked), v, pairs), Pooling::kUnknown);
 }
 
 // Prints rows as they come, and adds up what must not be: sums other than 1, weights above the diagonal.
 class Printer : public LogitsConsumer {
  public:
-  void Consume(size_t, size_t first, size_t rows, const float* logits, size_t stride) override {
-    for (size_t i = first; i < first + rows; ++i, logits += stride) {
+  bool takes_hidden() const override { return true; }  // the graph's output as it is, no logits
+  void Consume(size_t, size_t first, size_t rows, const float* output, size_t stride) override {
+    for (size_t i = first; i < first + rows; ++i, output += stride) {
       float sum = 0;
       std::printf("  %s", kNames[i]);
       for (size_t j = 0; j < kTokens; ++j) {
-        std::printf(" %.2f", static_cast<double>(logits[j]));
-        sum += logits[j];
-        if (j > i) wrong += std::abs(logits[j]);
+        std::printf(" %.2f", static_cast<double>(output[j]));
+        sum += output[j];
+        if (j > i) wrong += std::abs(output[j]);
       }
       std::printf("\n");
       wrong += std::abs(sum - 1);
@@ -86,7 +86,7 @@ Status Show(ThreadPool& pool, const char* title, Scores kind, float* wrong) {
   MemoryWeights weights;
   if (!AddWeights(weights)) return Errorf(Code::kInternal, "a weight has another size than its shape");
   Graph graph;
-  BuildWeights(graph, kind);
+  BuildAttention(graph, kind);
   PlanOptions options{};
   options.variant = SelectVariant(CpuFeatures());
   options.pool = &pool;

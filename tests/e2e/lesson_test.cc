@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+#include <set>
+#include <sstream>
+
 #include "tests/e2e/process.h"
 #include "tests/support/slowed.h"
+#include "tests/support/temp_folder.h"
 
 namespace moonlit::test {
 namespace {
@@ -45,6 +50,41 @@ TEST(Lesson, TheWholeLessonNamesItsExercises) {
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
   EXPECT_THAT(run.out, HasSubstr("== 10. "));
   EXPECT_THAT(run.out, HasSubstr("moonlit lesson --exercise 3"));
+}
+
+// What differs from run to run and from variant to variant, errors and times, taken out; spaces are one.
+std::string WithoutMeasurements(const std::string& line) {
+  static const std::regex kError("[0-9.]+e[-+][0-9]+"), kTimes("^ *(1000|2000|4000) +([0-9.]+) .*"), kSpaces(" +");
+  return std::regex_replace(std::regex_replace(std::regex_replace(line, kError, "E"), kTimes, "$1 $2"), kSpaces, " ");
+}
+
+// Lines of `text` that begin with four spaces, without these.
+std::set<std::string> ShownLines(const std::string& text) {
+  std::set<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("    ", 0) == 0) lines.insert(WithoutMeasurements(line));
+  }
+  return lines;
+}
+
+TEST(Lesson, ThePagesShowItsOutput) {
+  if (kSlowed) GTEST_SKIP() << "up to 4000 tokens";
+  for (const auto& [language, file] :
+       {std::pair{"en", "attention-lesson.md"}, std::pair{"zh", "attention-lesson.zh-CN.md"}}) {
+    // The page has everything two columns further left, and what is before it.
+    std::string printed;
+    for (int i = 1; i <= 10; ++i) printed += Section("--section", i, language);
+    for (int i = 1; i <= 3; ++i) printed += Section("--exercise", i, language);
+    const std::set<std::string> output = ShownLines(std::regex_replace("\n" + printed, std::regex("\n"), "\n    "));
+    size_t compared = 0;
+    for (const std::string& line : ShownLines(ReadWholeFile(std::string(MOONLIT_SOURCE_DIR) + "/docs/" + file))) {
+      if (line.find("moonlit lesson") != std::string::npos) continue;
+      EXPECT_TRUE(output.contains(line)) << file << ": " << line;
+      ++compared;
+    }
+    EXPECT_GT(compared, 100u);
+  }
 }
 
 TEST(Lesson, WrongFlagsAreUsage) {

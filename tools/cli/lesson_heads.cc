@@ -113,23 +113,27 @@ Status LessonKinds(LessonPage& page, LessonMachine& machine) {
   const std::vector<float> w = RandomNormal(1, kHead, 24).values;
   const float scale = 1 / std::sqrt(static_cast<float>(kHead));
   struct Form {
-    LessonText name, claim;
+    LessonText claim;
     float scale;
     const std::vector<float>* additive;
   };
-  const Form forms[] = {{LessonText::kKindsAdditive, LessonText::kKindsAdditiveExact, 1, &w},
-                        {LessonText::kKindsDot, LessonText::kKindsDotExact, 1, nullptr},
-                        {LessonText::kKindsScaled, LessonText::kKindsScaledExact, scale, nullptr}};
+  const Form forms[] = {{LessonText::kKindsAdditiveExact, 1, &w},
+                        {LessonText::kKindsDotExact, 1, nullptr},
+                        {LessonText::kKindsScaledExact, scale, nullptr}};
+  std::vector<Matrix> all;
   for (const Form& form : forms) {
     const Kind kind{.pairs = {.keys = kVerseTokens}, .scale = form.scale, .additive = form.additive};
-    MOONLIT_ASSIGN_OR_RETURN(const Matrix weights, Attend(machine, p, kind, false));
-    page.Show(form.name, weights);
+    MOONLIT_ASSIGN_OR_RETURN(all.emplace_back(), Attend(machine, p, kind, false));
+  }
+  page.ShowBeside(LessonText::kKindsHeader, all);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Form& form = forms[i];
     const Matrix exact =
         PlainAttention{
             .q = p.q, .k = p.k, .v = p.v, .scale = static_cast<double>(form.scale), .additive = form.additive}
             .Weights();
-    const double error = LargestDifference(weights, exact);
-    page.Claim(form.claim, error < 1e-6 && AboveDiagonal(weights) == 0 && RowSumError(weights) < 1e-6,
+    const double error = LargestDifference(all[i], exact);
+    page.Claim(form.claim, error < 1e-6 && AboveDiagonal(all[i]) == 0 && RowSumError(all[i]) < 1e-6,
                Format("%.1e", error));
   }
   return Status();

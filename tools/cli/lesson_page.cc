@@ -70,6 +70,16 @@ void LessonPage::Show(LessonText caption, const Matrix& matrix, size_t first, si
   }
 }
 
+void LessonPage::ShowBeside(LessonText captions, std::span<const Matrix> matrices) {
+  std::printf("  %s\n", Words(captions));
+  for (size_t r = 0; r < matrices[0].rows; ++r) {
+    std::printf("    %s", matrices[0].rows == kVerseTokens ? kVerse[r] : "  ");
+    for (size_t m = 0; m < matrices.size(); ++m)
+      std::printf("%s %s", m == 0 ? "" : "  ", RowText(matrices[m], r).c_str());
+    std::printf("\n");
+  }
+}
+
 void LessonPage::Claim(LessonText claim, bool holds, const std::string& figure) {
   ++claims_;
   broken_ += holds ? 0 : 1;

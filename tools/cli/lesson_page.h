@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "tools/cli/lesson_graph.h"
@@ -31,6 +32,8 @@ class LessonPage {
   void Say(LessonText text);
   // A caption, then rows of `columns` numbers of a matrix from `first` on, two decimals each.
   void Show(LessonText caption, const Matrix& matrix, size_t first = 0, size_t columns = SIZE_MAX);
+  // The same side by side, under one line of captions; matrices of equally many rows.
+  void ShowBeside(LessonText captions, std::span<const Matrix> matrices);
   // Words and one line of numbers.
   void Line(LessonText words, const std::string& numbers);
   // The same without words, and the line above them.
