@@ -34,6 +34,11 @@ TEST(Attention, PrintsATableWithItsChecks) {
   EXPECT_THAT(run.out, Not(HasSubstr("[WRONG]")));
 }
 
+TEST(Attention, SaysHowToSeeMore) {
+  EXPECT_THAT(See({"--ids", "1,2,3"}).out, HasSubstr("--layer and --head print tables"));
+  EXPECT_THAT(See({"--ids", "1,2,3", "--layer", "0"}).out, Not(HasSubstr("print tables")));
+}
+
 TEST(Attention, EntropyAndTop) {
   const Outcome run = See({"-p", "a moon", "--entropy", "--top", "3", "--head", "0"});
   ASSERT_EQ(run.exit_code, 0) << run.out << run.err;

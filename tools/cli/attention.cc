@@ -149,6 +149,9 @@ class Attention : public Command {
           maps.bin);
     }
     if (layers_->count() != 0 || heads_->count() != 0) PrintTables(maps);
+    if (layers_->count() + heads_->count() + request_.pairs == 0 && !entropy_ && html_.empty() && svg_.empty()) {
+      std::printf("--layer and --head print tables; --html, --svg, --entropy and --top show all layers and heads\n");
+    }
     if (entropy_) PrintEntropy(maps);
     if (request_.pairs != 0) PrintPairs(maps);
     holds_ = PrintChecks(maps);

@@ -192,7 +192,7 @@ std::string SingleMap(const AttentionMaps& maps) {
   body += Text(left + size, 58, 10, "end", "key \xE2\x86\x92");
   body += Text(14, top - 8, 10, "start", "query \xE2\x86\x93");
   if (cell >= 26) body += CellNumbers(map, rows, left, top, cell);
-  const double bar = std::clamp(size - 120, 160.0, 320.0);
+  const double bar = std::clamp(size - 120, 240.0, 320.0);  // narrower, its numbers would meet
   body += Scale(left, top + size + 18, bar);
   return Document(std::max(left + size, left + bar + 160) + 16, top + size + 58,
                   "Attention weights of " + maps.model + ", layer " + std::to_string(map.layer) + ", head " +
