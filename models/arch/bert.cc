@@ -56,7 +56,10 @@ void BuildGraph(const ModelConfig& config, WeightBinder& bind, Graph& graph) {
                           .network = FeedForward::kPlain,
                           .activation = ActivationKind::kGelu});
   ValueId x = builder.Embedding();
-  for (size_t layer = 0; layer < config.layers; ++layer) x = builder.Layer(x, layer);
+  for (size_t layer = 0; layer < config.layers; ++layer) {
+    x = builder.Layer(x, layer);
+    graph.EndLayer(x);
+  }
   graph.SetLayer(-1);
   graph.Hidden(x, config.pooling);
 }

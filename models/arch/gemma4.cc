@@ -72,6 +72,7 @@ void BuildGraph(const ModelConfig& given, WeightBinder& bind, Graph& graph) {
     if (inputs != kNoValue) x = AddLayerInput(build, graph, config, x, inputs, layer);
     const WeightId scale = bind.OptionalVector(LayerTensor(layer, "layer_output_scale.weight"), 1);
     if (scale != kNoWeight) x = graph.Scale(x, scale, 1);
+    graph.EndLayer(x);
   }
   build.Head(x);
 }

@@ -192,7 +192,10 @@ void DecoderBuilder::Head(ValueId x) {
 
 void DecoderBuilder::Build() {
   ValueId x = Embedding();
-  for (size_t layer = 0; layer < config_.layers; ++layer) x = Layer(x, layer);
+  for (size_t layer = 0; layer < config_.layers; ++layer) {
+    x = Layer(x, layer);
+    graph_.EndLayer(x);
+  }
   Head(x);
 }
 

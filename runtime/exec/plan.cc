@@ -10,6 +10,7 @@
 #include "runtime/exec/ops/attention_geometry.h"
 #include "runtime/exec/ops/expert_groups.h"
 #include "runtime/exec/ops/page_choices.h"
+#include "runtime/exec/ops/tap_points.h"
 #include "runtime/exec/packed_weights.h"
 #include "runtime/exec/rope_angles.h"
 #include "runtime/exec/stage.h"
@@ -49,6 +50,8 @@ class PlanImpl : public Plan {
   Result<std::shared_ptr<const AdapterSet>> Combine(std::span<const AdapterUse> uses) const override {
     return AdapterSet::Make(graph_, fused_, uses, std::max(options_.max_rows, kHeadRows));
   }
+  std::span<const TappedLayer> attention_layers() const override { return attention_layers_; }
+  std::span<const int> stream_layers() const override { return stream_layers_; }
   std::string Describe() const override;
   Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, AbortFlags abort) override;
 
@@ -66,10 +69,12 @@ class PlanImpl : public Plan {
   void PlaceExperts();
   Result<size_t> PlaceStates();
   void MakeStages();
+  void AddStreamTaps(const FusedStage& stage);
   void Add(std::unique_ptr<ExecStage> stage) { stages_.push_back(std::move(stage)); }
   RopeAngles* AnglesFor(const RopeSpec& spec);
   AttentionGeometry* GeometryFor(const FusedStage& stage, const PageLayout& layout);
   void AppendStage(ExecStage& stage);
+  Status RunBetweenTaps(AbortFlags abort);
   void AppendHead();
   Status CheckConsumer(const LogitsConsumer* consumer) const;
   void Consume(LogitsConsumer& consumer) const;
@@ -95,6 +100,14 @@ class PlanImpl : public Plan {
   Buffer arena_;
   std::vector<std::unique_ptr<ExecStage>> stages_;
   std::unique_ptr<ExecStage> head_input_, head_addends_, head_product_, hidden_rows_;
+  // What can be seen, and how many stages come before.
+  struct PlacedTap {
+    size_t stages;
+    std::unique_ptr<TapPoint> point;
+  };
+  std::vector<PlacedTap> taps_;
+  std::vector<TappedLayer> attention_layers_;
+  std::vector<int> stream_layers_;
   std::atomic<uint64_t> adapters_loaded_{0};
   std::vector<Stage> list_;  // of the step; capacity is reserved
 };
@@ -137,8 +150,6 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   std::unique_ptr<PlanImpl> plan(new PlanImpl(options));
   plan->graph_ = graph;
   plan->fused_ = Fuse(plan->graph_);
-  // Whoever looks on wants to see all rows, of the last layer too.
-  for (FusedStage& stage : plan->fused_.stages) stage.tail &= options.attention_tap == nullptr;
   const PackingOptions packing{options.variant, options.exact ? FloatProviderChoice::kOwn : options.float_provider,
                                options.packed_cache};
   MOONLIT_ASSIGN_OR_RETURN(plan->weights_, WeightStore::Plan(plan->graph_, source, packing));
@@ -291,7 +302,16 @@ void PlanImpl::AddAttention(const FusedStage& stage) {
   }
   Add(MakeAttentionStage(bindings_, stage));
   Add(MakeAttentionMergeStage(bindings_, stage));
-  if (options_.attention_tap != nullptr) Add(MakeAttentionTapStage(bindings_, stage));
+  taps_.push_back({stages_.size(), MakeAttentionTap(bindings_, stage)});
+  attention_layers_.push_back(DescribeAttention(bindings_, stage));
+}
+
+void PlanImpl::AddStreamTaps(const FusedStage& stage) {
+  for (const LayerEnd& end : graph_.layer_ends()) {
+    if (!WritesFloats(stage, end.stream)) continue;
+    taps_.push_back({stages_.size(), MakeStreamTap(bindings_, end.layer, end.stream)});
+    stream_layers_.push_back(end.layer);
+  }
 }
 
 AttentionGeometry* PlanImpl::GeometryFor(const FusedStage& stage, const PageLayout& layout) {
@@ -357,6 +377,7 @@ void PlanImpl::MakeStages() {
       hidden_rows_ = MakeHiddenRowsStage(bindings_, stage);
       head_product_ = MakeHeadProductStage(bindings_, stage);
     }
+    AddStreamTaps(stage);
   }
   list_.reserve(stages_.size() + 3);
 }
@@ -379,6 +400,20 @@ void PlanImpl::AppendStage(ExecStage& stage) {
     static_cast<ExecStage*>(context)->Run(task, thread);
   };
   list_.push_back({tasks, run, &stage});
+}
+
+// All stages but those behind the last place where somebody looks on, which are left in the list.
+Status PlanImpl::RunBetweenTaps(AbortFlags abort) {
+  size_t begun = 0;
+  for (const PlacedTap& tap : taps_) {
+    if (!tap.point->Wanted()) continue;
+    while (begun < tap.stages) AppendStage(*stages_[begun++]);
+    if (!list_.empty()) MOONLIT_RETURN_IF_ERROR(options_.pool->Run(list_, abort));
+    list_.clear();
+    MOONLIT_RETURN_IF_ERROR(tap.point->Show(abort));
+  }
+  while (begun < stages_.size()) AppendStage(*stages_[begun++]);
+  return Status();
 }
 
 void PlanImpl::AppendHead() {
@@ -424,7 +459,11 @@ Status PlanImpl::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, 
   for (const auto& geometry : geometries_) geometry->Begin(*step_);
   for (ProductInput& input : bindings_.inputs) input.Arrange(step_->rows());
   list_.clear();
-  for (const auto& stage : stages_) AppendStage(*stage);
+  if (step_->looked_on()) {
+    MOONLIT_RETURN_IF_ERROR(RunBetweenTaps(abort));
+  } else {
+    for (const auto& stage : stages_) AppendStage(*stage);
+  }
   AppendHead();  // the first block of wanted rows goes with the body: decode is one walk of the pool
   MOONLIT_RETURN_IF_ERROR(options_.pool->Run(list_, abort));
   if (gives_hidden() && !step_->wanted().empty()) ConsumeHidden(*consumer);
@@ -439,6 +478,8 @@ Status PlanImpl::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, 
 }
 
 }  // namespace
+
+std::span<const TappedLayer> Plan::attention_layers() const { return {}; }
 
 Result<std::shared_ptr<const Adapter>> Plan::LoadAdapter(const WeightSource&, float) {
   return Status(Code::kUnsupported, "this plan takes no adapters");

@@ -30,8 +30,9 @@ namespace moonlit {
 
 class Adapter;        // runtime/exec/adapter.h
 class AdapterSet;     // likewise
-class AttentionTap;   // runtime/exec/attention_tap.h
 class Graph;          // runtime/graph/graph.h
+class StepTap;        // runtime/exec/step_tap.h
+struct TappedLayer;   // likewise
 struct ProductTable;  // kernels/matmul/matmul.h
 
 // Sparse attention in the layers that see the whole text: no window of their own, no chunks, no encoder. Off by default; with the
@@ -62,8 +63,6 @@ struct PlanOptions {
   std::string packed_cache = {};  // folder that keeps packed weights for the next load (packed_cache.h); "": none
   // Who rounds activations; null: the variant's own table. Tests pass one that looks on. Not owned; outlives the plan.
   const ProductTable* products = nullptr;
-  // Who looks at queries and outputs of attention; null: nobody. Not owned; outlives the plan.
-  AttentionTap* attention_tap = nullptr;
   // Called from the loading thread with bytes packed so far and in total; return false to cancel (kCancelled). May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
 };
@@ -105,6 +104,8 @@ struct StepSpan {
   // [tokens, Plan::input_width()] rows of floats that stand for those of the embedding's table where the token is kInputRow; null: all
   // tokens are ids. What a model does with the table's rows (gemma scales them) it does with these too.
   const float* inputs = nullptr;
+  // Who looks on at its rows; null: nobody. Not with choose_pages, whose weights would not be those that are shown.
+  StepTap* tap = nullptr;
 };
 
 // Receives logits, at most 32 rows at a time, in the order of spans and tokens, from the thread that called Run; or hidden states, those
@@ -156,9 +157,13 @@ class Plan {
   virtual Result<std::shared_ptr<const Adapter>> LoadAdapter(const WeightSource& source, float alpha);
   // Adapters of this plan for StepSpan::adapters: see AdapterSet::Make. Thread safe likewise.
   virtual Result<std::shared_ptr<const AdapterSet>> Combine(std::span<const AdapterUse> uses) const;
+  // What StepSpan::tap can see: the attention layers in the order of the graph, and the numbers of the layers whose residual stream is
+  // known (Graph::EndLayer).
+  virtual std::span<const TappedLayer> attention_layers() const;
+  virtual std::span<const int> stream_layers() const { return {}; }
   virtual std::string Describe() const = 0;  // stages, kernels and bytes, one a line, for `doctor` and bench
 
-  // One step. Nothing is allocated. Not thread safe: one step at a time (the engine serialises). On kCancelled or any error the
+  // One step. Nothing is allocated but by taps. Not thread safe: one step at a time (the engine serialises). On kCancelled or any error the
   // contents of slots from first_slot on, and next_state, are undefined; slots before are untouched.
   virtual Status Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, AbortFlags abort = {}) = 0;
 };

@@ -41,7 +41,6 @@ std::unique_ptr<ExecStage> MakeBoundKeysStage(const Bindings& bindings, const Fu
 std::unique_ptr<ExecStage> MakeChoosePagesStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeAttentionStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeAttentionMergeStage(const Bindings& bindings, const FusedStage& stage);
-std::unique_ptr<ExecStage> MakeAttentionTapStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeRecurrentStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeShortConvStage(const Bindings& bindings, const FusedStage& stage);
 std::unique_ptr<ExecStage> MakeGatesStage(const Bindings& bindings, const FusedStage& stage);

@@ -107,6 +107,7 @@ Status Step::CheckChoices(const StepSpan& span, size_t index) const {
 
 void Step::AddSpan(const StepSpan& span, size_t index) {
   span_rows_[index] = rows_;
+  looked_on_ |= span.tap != nullptr;
   const bool chooses = sparse_.pages != 0 && span.choose_pages;
   choices_[index] = chooses ? static_cast<uint32_t>(choosing_) : kNoChoice;
   choosing_ += chooses ? span.tokens.size() : 0;
@@ -149,6 +150,7 @@ Status Step::CheckPositions() const {
 Status Step::Begin(std::span<const StepSpan> spans) {
   spans_ = spans;
   choosing_ = 0;
+  looked_on_ = false;
   widest_adapters_ = nullptr;
   rows_ = group_count_ = wanted_count_ = head_first = head_rows = 0;
   for (size_t i = 0; i < spans.size(); ++i) {

@@ -48,12 +48,14 @@ class Step {
   Status Begin(std::span<const StepSpan> spans);
 
   size_t rows() const { return rows_; }
-  // What a stage works on: all rows; in the tail (FusedStage::tail) those from the first to the last wanted one.
+  // What a stage works on: all rows; in the tail (FusedStage::tail) those from the first to the last wanted one, unless somebody looks
+  // on.
   RowRange range(bool tail) const {
-    if (!tail) return {0, rows_};
+    if (!tail || looked_on_) return {0, rows_};
     return wanted_count_ == 0 ? RowRange{0, 0} : RowRange{wanted_[0].row, wanted_[wanted_count_ - 1].row + size_t{1}};
   }
   std::span<const StepSpan> spans() const { return spans_; }
+  bool looked_on() const { return looked_on_; }                    // some span has a tap
   size_t span_row(size_t span) const { return span_rows_[span]; }  // first row of the span
   int32_t token(size_t row) const { return tokens_[row]; }
   int64_t position(size_t row) const { return positions_[row]; }           // what RoPE turns by
@@ -102,7 +104,7 @@ class Step {
   size_t choosing_ = 0;
   std::vector<uint32_t> choices_;  // [spans]
   size_t max_rows_, vocab_, cache_groups_, learned_positions_;
-  bool has_state_;
+  bool has_state_, looked_on_ = false;
   std::span<const StepSpan> spans_;
   size_t rows_ = 0, group_count_ = 0, wanted_count_ = 0;
   std::vector<size_t> span_rows_;

@@ -237,6 +237,11 @@ struct Node {
   Attributes attributes;
 };
 
+struct LayerEnd {
+  int layer;
+  ValueId stream;
+};
+
 const char* OpName(Op op);
 
 // Built by one thread, then immutable; const functions are thread safe.
@@ -253,6 +258,8 @@ class Graph {
   WeightId Row(const std::string& tensor, Shape whole, size_t row);
   // Layer number of the nodes that follow, for messages and dumps; -1 for none.
   void SetLayer(int layer) { layer_ = layer; }
+  // x is what the current layer leaves in the residual stream: who looks on at a step can see it (runtime/exec/step_tap.h).
+  void EndLayer(ValueId x) { layer_ends_.push_back({layer_, x}); }
 
   ValueId Embed(WeightId table);  // [vocab, d] -> [tokens, d]
   // x + table[position] (+ bias); table: [positions, d], which is all the plan can run.
@@ -311,6 +318,7 @@ class Graph {
   const std::vector<Value>& values() const { return values_; }
   const std::vector<WeightSpec>& weights() const { return weights_; }
   const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<LayerEnd>& layer_ends() const { return layer_ends_; }
   // One node a line: "%3 = linear %2 blk.0.attn_q.weight [96, 72] -> 96  (layer 0)".
   std::string Dump() const;
 
@@ -321,6 +329,7 @@ class Graph {
   std::vector<Value> values_;
   std::vector<WeightSpec> weights_;
   std::vector<Node> nodes_;
+  std::vector<LayerEnd> layer_ends_;
   int layer_ = -1;
   Status status_;
 };

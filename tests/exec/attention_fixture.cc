@@ -72,6 +72,7 @@ Graph AttentionModel::Build() const {
       out = graph.Attention(q, k, row("v", s.kv_heads * s.value_dim), s);
     }
     sum = sum == kNoValue ? out : graph.Add(sum, out);
+    graph.EndLayer(sum);
   }
   graph.Logits(sum, graph.Weight("head", {kAttentionIds, width()}));
   return graph;
@@ -87,7 +88,6 @@ Result<std::unique_ptr<Plan>> AttentionModel::MakePlan(ThreadPool* pool, const R
   options.sparse = run.sparse;
   options.sparse.most_pages = 64;
   options.sparse.most_tokens = run.chunk;
-  options.attention_tap = run.tap;
   return Plan::Create(Build(), source_, options);
 }
 
@@ -128,7 +128,8 @@ std::vector<float> AttentionModel::Outputs(const std::vector<AttentionAct>& acts
                           .outputs = Outputs::kAll,
                           .runs = sequence.runs(),
                           .prefix = done == 0 ? act.prefix : 0,
-                          .choose_pages = chooses};
+                          .choose_pages = chooses,
+                          .tap = run.tap};
       Collector collector(kAttentionIds, 1);
       const Status ran = (*plan)->Run({&span, 1}, &collector);
       EXPECT_TRUE(ran.ok()) << ran.ToString();

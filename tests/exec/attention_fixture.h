@@ -51,7 +51,7 @@ class AttentionModel {
     SparseAttention sparse = {};
     size_t choose_from = SIZE_MAX;  // tokens from this number on choose their pages
     bool give_back = false;         // pages that no token sees
-    AttentionTap* tap = nullptr;
+    StepTap* tap = nullptr;
     size_t* most_pages = nullptr;  // receives how many pages the last group held at most
   };
   size_t width() const { return layers_[0].spec.heads * layers_[0].spec.value_dim; }

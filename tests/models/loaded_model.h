@@ -103,6 +103,7 @@ class LoadedModel {
 
   const AdapterSet* adapters = nullptr;  // of the steps from now on
   const float* inputs = nullptr;         // of the next ones, see StepSpan
+  StepTap* tap = nullptr;                // likewise
 
   // One step; the sequence grows by its tokens. Returns the logits of the wanted rows.
   std::vector<float> Step(Sequence& sequence, std::span<const int32_t> tokens, Outputs outputs = Outputs::kAll) {
@@ -115,7 +116,8 @@ class LoadedModel {
                   .outputs = outputs,
                   .runs = sequence.runs(),
                   .adapters = adapters,
-                  .inputs = inputs};
+                  .inputs = inputs,
+                  .tap = tap};
     Collector collector(vocab(), 1);
     Status ran = plan_->Run({&span, 1}, &collector);
     EXPECT_TRUE(ran.ok()) << ran.ToString();

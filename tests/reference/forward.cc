@@ -62,7 +62,8 @@ class Model {
     return ReadRotation();
   }
 
-  Result<Vector> Run(const std::vector<int32_t>& tokens, Rounding* rounding, const Places& places) {
+  Result<Vector> Run(const std::vector<int32_t>& tokens, Rounding* rounding, const Places& places,
+                     std::vector<Vector>* streams) {
     rounding_ = rounding;
     places_ = places;
     MOONLIT_ASSIGN_OR_RETURN(std::vector<Vector> rows, Embed(tokens));
@@ -70,6 +71,9 @@ class Model {
     for (size_t layer = 0; layer < config_.layers; ++layer) {
       MOONLIT_RETURN_IF_ERROR(Layer(layer, rows));
       MOONLIT_RETURN_IF_ERROR(AddLayerInputs(layer, rows));
+      if (streams == nullptr) continue;
+      streams->emplace_back();
+      for (const Vector& x : rows) streams->back().insert(streams->back().end(), x.begin(), x.end());
     }
     const bool tied = source_.Find("output.weight") == nullptr;
     MOONLIT_ASSIGN_OR_RETURN(const Matrix* head, Get(tied ? "token_embd.weight" : "output.weight"));
@@ -417,10 +421,11 @@ class Model {
 }  // namespace
 
 Result<std::vector<double>> Forward(const Metadata& metadata, const WeightSource& source,
-                                    const std::vector<int32_t>& tokens, Rounding* rounding, const Places& places) {
+                                    const std::vector<int32_t>& tokens, Rounding* rounding, const Places& places,
+                                    std::vector<std::vector<double>>* streams) {
   Model model(metadata, source);
   MOONLIT_RETURN_IF_ERROR(model.ReadConfig());
-  return model.Run(tokens, rounding, places);
+  return model.Run(tokens, rounding, places, streams);
 }
 
 }  // namespace moonlit::reference

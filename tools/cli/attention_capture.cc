@@ -19,19 +19,22 @@ void AttentionCapture::Want(size_t index, const std::vector<size_t>& heads, size
 
 void AttentionCapture::Forget(size_t index) { layers[index] = {layers[index].facts, {}, {}, {}, {}, {}}; }
 
-// Tokens write to places of their own.
-void AttentionCapture::Take(const TappedRow& row) {
-  CapturedLayer& layer = layers[row.index];
-  const size_t token = static_cast<size_t>(row.slot), heads = layer.heads.size();
+Status AttentionCapture::TakeAttention(TappedAttention& attention) {
+  CapturedLayer& layer = layers[attention.index];
+  const size_t heads = layer.heads.size(), begin = static_cast<size_t>(attention.first_slot);
   const size_t key_dim = layer.facts.spec->key_dim, value_dim = layer.facts.spec->value_dim;
-  if (token >= layer.first.size()) return;
-  for (size_t h = 0; h < heads; ++h) {
-    std::copy_n(row.q + layer.heads[h] * key_dim, key_dim, layer.queries.data() + (token * heads + h) * key_dim);
-    std::copy_n(row.out + layer.heads[h] * value_dim, value_dim,
-                layer.outputs.data() + (token * heads + h) * value_dim);
+  for (size_t t = 0; t < attention.tokens; ++t) {
+    const float *q = attention.Query(t), *out = attention.Output(t);
+    for (size_t h = 0; h < heads; ++h) {
+      const size_t at = (begin + t) * heads + h;
+      std::copy_n(q + layer.heads[h] * key_dim, key_dim, layer.queries.data() + at * key_dim);
+      std::copy_n(out + layer.heads[h] * value_dim, value_dim, layer.outputs.data() + at * value_dim);
+    }
+    const SlotInterval seen = attention.Sees(t);
+    layer.first[begin + t] = seen.first;
+    layer.last[begin + t] = seen.last;
   }
-  layer.first[token] = row.first;
-  layer.last[token] = row.last;
+  return Status();
 }
 
 Result<std::unique_ptr<CapturedModel>> CapturedModel::Open(const std::string& path, const LoadOptions& load,
@@ -53,9 +56,11 @@ Result<std::unique_ptr<CapturedModel>> CapturedModel::Open(const std::string& pa
   plan.sparse.sinks = options.sinks;
   MOONLIT_ASSIGN_OR_RETURN(plan.float_provider, ResolveFloatProvider(options.float_provider));
   plan.packed_cache = options.packed_cache;
-  plan.attention_tap = &made->capture_;
   plan.progress = options.progress;
   MOONLIT_ASSIGN_OR_RETURN(made->plan_, made->model_.make_plan(plan));
+  for (const TappedLayer& layer : made->plan_->attention_layers()) {
+    made->capture_.layers.push_back({layer, {}, {}, {}, {}, {}});
+  }
   made->options_.progress = {};
   made->model_.make_plan = {};
   return made;
@@ -71,6 +76,7 @@ Status CapturedModel::ReadChunk(std::span<const int32_t> tokens) {
   span.runs = sequence_->runs();
   span.state = sequence_->state();
   span.next_state = sequence_->next_state();
+  span.tap = &capture_;
   MOONLIT_RETURN_IF_ERROR(plan_->Run({&span, 1}, nullptr));
   sequence_->Commit(tokens);
   return Status();

@@ -21,8 +21,9 @@
 #include "runtime/api/load.h"
 #include "runtime/base/status.h"
 #include "runtime/cache/cache.h"
-#include "runtime/exec/attention_tap.h"
 #include "runtime/exec/plan.h"
+#include "runtime/exec/step_tap.h"
+#include "runtime/graph/graph.h"
 #include "runtime/threads/pool.h"
 
 namespace moonlit::cli {
@@ -39,15 +40,16 @@ struct CapturedLayer {
   }
 };
 
-class AttentionCapture : public AttentionTap {
+class AttentionCapture : public StepTap {
  public:
   std::vector<CapturedLayer> layers;  // in the order of the model
   void Want(size_t index, const std::vector<size_t>& heads, size_t tokens);
   void Forget(size_t index);  // gives its memory back
 
-  void AddLayer(const TappedLayer& layer) override { layers.push_back({layer, {}, {}, {}, {}, {}}); }
-  bool Wants(size_t index) const override { return !layers[index].heads.empty(); }
-  void Take(const TappedRow& row) override;
+  bool WantsStream(int) const override { return false; }
+  bool WantsAttention(size_t index) const override { return !layers[index].heads.empty(); }
+  Status TakeStream(const TappedStream&) override { return Status(); }
+  Status TakeAttention(TappedAttention& attention) override;
 };
 
 struct CaptureOptions {

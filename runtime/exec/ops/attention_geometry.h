@@ -17,14 +17,10 @@
 
 #include "kernels/attention/attention.h"
 #include "runtime/exec/step.h"
+#include "runtime/exec/step_tap.h"
 #include "runtime/graph/graph.h"
 
 namespace moonlit {
-
-// Slots [first, last) that a token at `slot` sees.
-struct SlotInterval {
-  int64_t first, last;
-};
 
 // Slots [first, last) of one segment and one run. Keys there stand `turn` positions (mostly fewer) from where the span's
 // queries take them to be.

@@ -4,10 +4,9 @@
 #include "kernels/pairs/pairs.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
-#include "kernels/softmax/softmax.h"
+#include "runtime/exec/ops/soften.h"
 #include "runtime/exec/stage.h"
 
 namespace moonlit {
@@ -37,8 +36,10 @@ class PairsStage : public ExecStage {
   void Run(size_t task, size_t thread) override {
     const size_t row = rows_.first + task;
     if (kind_ == StageKind::kSoftmax) {
-      for (size_t part = 0; part < spec_.heads; ++part)
-        Soften(in_.row(row) + part * dim_, part, out_.row(row) + part * dim_);
+      for (size_t part = 0; part < spec_.heads; ++part) {
+        Soften(softmax_, *b_.activations, in_.row(row) + part * dim_, dim_,
+               weight_ == nullptr ? nullptr : weight_ + part, out_.row(row) + part * dim_);
+      }
       return;
     }
     const RowRange keys = SpanOf(row);
@@ -60,17 +61,6 @@ class PairsStage : public ExecStage {
     size_t span = 0, end;
     while ((end = b_.step->span_row(span) + b_.step->spans()[span].tokens.size()) <= row) ++span;
     return {b_.step->span_row(span), end};
-  }
-
-  // A sink takes exp(sink - m) of what is exp(score - m) for the others, m the largest score: all weights shrink by its share. The
-  // largest weight is exp(0) over the sum without it.
-  void Soften(const float* x, size_t part, float* out) const {
-    softmax_.softmax_row(x, dim_, 1, out);
-    const size_t largest = static_cast<size_t>(std::max_element(x, x + dim_) - x);
-    if (weight_ == nullptr || out[largest] == 0) return;
-    const double sink = std::exp(static_cast<double>(weight_[part]) - static_cast<double>(x[largest]));
-    const auto kept = static_cast<float>(1 / (1 + sink * static_cast<double>(out[largest])));
-    b_.activations->scale(out, kept, out, dim_);
   }
 
   void Score(const float* q, const float* keys, size_t count, float* scratch, float* out) const {
