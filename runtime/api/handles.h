@@ -13,6 +13,7 @@
 #include "runtime/api/moonlit.h"
 #include "runtime/base/status.h"
 #include "runtime/decode/engine.h"
+#include "runtime/exec/step_tap.h"
 
 struct moonlit_model {
   std::unique_ptr<moonlit::Engine> engine;               // null when vocab_only
@@ -22,6 +23,7 @@ struct moonlit_model {
 
 struct moonlit_session {
   moonlit_model* model;
+  std::unique_ptr<moonlit::StepTap> tap;  // outlives the session that it looks at
   std::unique_ptr<moonlit::Session> session;
   std::atomic<bool> cancel{false};
 };

@@ -32,6 +32,7 @@
 #include "moonlit/model.h"
 #include "moonlit/rows.h"
 #include "moonlit/session.h"
+#include "moonlit/taps.h"
 #include "moonlit/write.h"
 
 #endif /* MOONLIT_H_ */

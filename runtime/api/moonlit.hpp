@@ -133,6 +133,36 @@ class Session {
     moonlit_eval_rows(handle_.get(), &rows, &error);
     return MakeError(error);
   }
+  static moonlit_taps Taps() {
+    moonlit_taps taps;
+    moonlit_taps_init(&taps, sizeof taps);
+    return taps;
+  }
+  using TapFunction = std::function<void(const moonlit_tapped& tapped)>;
+  // The functions, of which one may be empty, are kept until others are set; they replace the callbacks and `user` inside `taps`.
+  Error SetTaps(moonlit_taps taps, TapFunction residual, TapFunction attention) {
+    auto functions = std::make_unique<TapFunctions>(TapFunctions{std::move(residual), std::move(attention)});
+    taps.user = functions.get();
+    taps.residual = taps.attention = nullptr;
+    if (functions->residual) {
+      taps.residual = [](void* user, const moonlit_tapped* tapped) {
+        static_cast<const TapFunctions*>(user)->residual(*tapped);
+      };
+    }
+    if (functions->attention) {
+      taps.attention = [](void* user, const moonlit_tapped* tapped) {
+        static_cast<const TapFunctions*>(user)->attention(*tapped);
+      };
+    }
+    moonlit_error error = {};
+    if (moonlit_session_set_taps(handle_.get(), &taps, &error) == MOONLIT_OK) taps_ = std::move(functions);
+    return MakeError(error);
+  }
+  Error ClearTaps() {
+    moonlit_error error = {};
+    if (moonlit_session_set_taps(handle_.get(), nullptr, &error) == MOONLIT_OK) taps_.reset();
+    return MakeError(error);
+  }
   // text(piece): return false to stop. The callbacks and `user` inside `options` are replaced.
   Expected<moonlit_generate_result> Generate(std::span<const int32_t> prompt, moonlit_generate_options options,
                                              const std::function<bool(std::string_view piece)>& text,
@@ -160,6 +190,10 @@ class Session {
   }
 
  private:
+  struct TapFunctions {
+    TapFunction residual, attention;
+  };
+  std::unique_ptr<TapFunctions> taps_;  // outlives the handle
   std::unique_ptr<moonlit_session, void (*)(moonlit_session*)> handle_;
 };
 

@@ -323,6 +323,7 @@ Status Engine::RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consu
       step.inputs = span.inputs;
       step.positions = span.positions;
       step.adapters = span.session->adapters_.get();
+      step.tap = span.shown ? span.session->tap_ : nullptr;
       step.runs = span.session->sequence_.runs();
       step.state = span.session->sequence_.state();
       step.next_state = span.session->sequence_.next_state();
@@ -371,7 +372,7 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
     MOONLIT_RETURN_IF_ERROR(Remember(session, before));
   }
   size_t done = 0;
-  if (outputs != Outputs::kAll) {
+  if (outputs != Outputs::kAll && session.tap_ == nullptr) {
     const size_t most = tokens.size() - (outputs == Outputs::kLast ? 1 : 0);
     const Status taken = TakePrefix(session, tokens.first(most), &done);
     if (!taken.ok()) {
@@ -419,7 +420,8 @@ Status Engine::ReadAgain(Session& session, std::span<const int32_t> tokens) {
   }
   while (done < tokens.size()) {
     const size_t count = std::min(tokens.size() - done, impl_->options.chunk_tokens);
-    const SessionSpan span{&session, tokens.subspan(done, count), Outputs::kNone};
+    SessionSpan span{&session, tokens.subspan(done, count), Outputs::kNone};
+    span.shown = false;  // they have been seen
     MOONLIT_RETURN_IF_ERROR(RunStep({&span, 1}, nullptr, nullptr));
     done += count;
   }

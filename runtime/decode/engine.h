@@ -105,6 +105,9 @@ class Session {
   // forks and files go with it. kBusy; kInvalidArgument for other ones than before in a session that holds tokens, which were read
   // with those before.
   Status SetAdapters(std::shared_ptr<const AdapterSet> adapters);
+  // Who looks on at the tokens that the session reads from now on (StepSpan::tap); null: nobody. Not owned; lives until another one is
+  // set or the session dies. Prefill then computes what it could have taken from the cache. Forks and files do not have it. kBusy.
+  Status SetTap(StepTap* tap);
 
  private:
   friend class Engine;
@@ -118,6 +121,7 @@ class Session {
   std::string_view AdapterIdentity() const;
   std::shared_ptr<SessionPool> home_;
   std::shared_ptr<const AdapterSet> adapters_;
+  StepTap* tap_ = nullptr;
   int64_t placed_from_ = INT64_MAX;  // the first token that came with a position of its own
   Sequence sequence_;
   std::atomic<bool> busy_{false};
@@ -135,6 +139,7 @@ struct SessionSpan {
   // would have to read them again (Session::Truncate).
   const float* inputs = nullptr;
   std::span<const int32_t> positions = {};
+  bool shown = true;  // to the session's tap
 };
 
 class Engine {

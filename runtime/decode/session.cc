@@ -45,6 +45,13 @@ Status Session::SetAdapters(std::shared_ptr<const AdapterSet> adapters) {
   });
 }
 
+Status Session::SetTap(StepTap* tap) {
+  return Use([&] {
+    tap_ = tap;
+    return Status();
+  });
+}
+
 int64_t Session::block_tokens() const { return static_cast<int64_t>(home_->pages()->block_tokens()); }
 
 Status Session::Truncate(int64_t length) {
