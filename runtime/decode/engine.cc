@@ -9,6 +9,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/base/round.h"
 #include "runtime/base/file.h"
+#include "runtime/decode/batcher.h"
 #include "runtime/decode/session_use.h"
 #include "runtime/threads/topology.h"
 
@@ -108,9 +109,8 @@ struct Engine::Impl {
   std::unique_ptr<ThreadPool> own_pool;  // null when the app gave one
   std::unique_ptr<Plan> plan;
   std::shared_ptr<SessionPool> sessions;
-  std::mutex step_mutex;             // one step at a time
-  std::vector<StepSpan> step_spans;  // of the running step; reserved once
-  bool gives_back = false;           // some group of the cache does
+  std::unique_ptr<Batcher> batcher;
+  bool gives_back = false;  // some group of the cache does
 };
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -161,7 +161,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
   const size_t most_pages = o.max_sessions * (CeilDiv(o.n_ctx, o.page_tokens) + 1);
   MOONLIT_ASSIGN_OR_RETURN(auto page_pool, PagePool::Create(impl->plan->cache_groups(), most_pages, pool_options));
   impl->sessions = std::make_shared<SessionPool>(std::move(page_pool), o.max_sessions, impl->plan->can_shift());
-  impl->step_spans.reserve(o.max_sessions);
+  impl->batcher = std::make_unique<Batcher>(*impl->plan, *impl->sessions, impl->options);
   impl->facts = std::move(model.facts);
   impl->tokenizer = std::move(model.tokenizer);
   std::unique_ptr<Engine> engine(new Engine(std::move(impl)));
@@ -282,71 +282,25 @@ Status Engine::CheckSpans(std::span<const SessionSpan> spans, const LogitsConsum
   return Status();
 }
 
-Status Engine::Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) {
+Status Engine::Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer, AbortFlags abort) {
   MOONLIT_RETURN_IF_ERROR(CheckSpans(spans, consumer));
-  for (size_t s = 0; s < spans.size(); ++s) {
-    if (!spans[s].session->busy_.exchange(true, std::memory_order_acquire)) continue;
-    while (s > 0) spans[--s].session->busy_.store(false, std::memory_order_release);
+  // Gives back those that are ours, whatever a consumer throws.
+  struct Taken {
+    std::span<const SessionSpan> spans;
+    size_t count = 0;
+    ~Taken() {
+      for (size_t s = 0; s < count; ++s) spans[s].session->busy_.store(false, std::memory_order_release);
+    }
+  } taken{spans};
+  for (; taken.count < spans.size(); ++taken.count) {
+    if (!spans[taken.count].session->busy_.exchange(true, std::memory_order_acquire)) continue;
     return Status(Code::kBusy, "a session is in use by another call; one call at a time may use it");
   }
-  const Status status = RunStep(spans, consumer, abort);
-  for (const SessionSpan& span : spans) span.session->busy_.store(false, std::memory_order_release);
-  return status;
+  return impl_->batcher->Step(spans, consumer, abort);
 }
 
-// REQUIRES: the spans are checked and their sessions are ours.
-Status Engine::RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort) {
-  const std::lock_guard<std::mutex> lock(impl_->step_mutex);
-  std::vector<StepSpan>& steps = impl_->step_spans;
-  steps.clear();
-  Status status;
-  {
-    const std::lock_guard<std::mutex> pages(impl_->sessions->mutex());
-    for (const SessionSpan& span : spans) {
-      const int64_t length = span.session->length();
-      const size_t needed = static_cast<size_t>(length) + span.tokens.size();
-      if (needed > impl_->options.n_ctx) {
-        status = Errorf(Code::kExhausted,
-                        "context: %zu tokens are needed (%lld held, %zu new), %zu are allowed; shorten the text or "
-                        "load with a larger n_ctx",
-                        needed, static_cast<long long>(length), span.tokens.size(), impl_->options.n_ctx);
-        break;
-      }
-      status = span.session->sequence_.Reserve(static_cast<int64_t>(needed));
-      if (!status.ok()) break;
-      StepSpan step;
-      step.tokens = span.tokens;
-      step.pages = span.session->sequence_.pages();
-      step.first_slot = length;
-      step.outputs = span.outputs;
-      step.choose_pages = span.choose_pages;
-      step.inputs = span.inputs;
-      step.positions = span.positions;
-      step.adapters = span.session->adapters_.get();
-      step.tap = span.shown ? span.session->tap_ : nullptr;
-      step.runs = span.session->sequence_.runs();
-      step.state = span.session->sequence_.state();
-      step.next_state = span.session->sequence_.next_state();
-      steps.push_back(step);
-    }
-  }
-  if (status.ok()) status = impl_->plan->Run(steps, consumer, abort);
-  const std::lock_guard<std::mutex> pages(impl_->sessions->mutex());
-  for (const SessionSpan& span : spans) {
-    if (status.ok()) {
-      const size_t held = static_cast<size_t>(span.session->length()) + span.tokens.size();
-      const bool sparse = span.choose_pages && impl_->options.attention_pages != 0 &&
-                          held > impl_->options.attention_pages * impl_->options.page_tokens;
-      if (!span.positions.empty()) {
-        span.session->placed_from_ = std::min(span.session->placed_from_, span.session->length());
-      }
-      span.session->sequence_.Commit(span.tokens, !sparse && span.positions.empty());
-    } else {
-      span.session->sequence_.Truncate(span.session->length());  // gives the reserved pages back
-    }
-  }
-  return status;
-}
+size_t Engine::waiting_calls() const { return impl_->batcher->waiting(); }
+void Engine::Leave() { impl_->batcher->Leave(); }
 
 Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Outputs outputs, LogitsConsumer* consumer,
                        const std::atomic<bool>* abort, const std::function<void(size_t done)>& progress,
@@ -383,7 +337,7 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
   if (reused != nullptr) *reused = done;
   if (done == tokens.size() && progress) progress(done);
   while (done < tokens.size()) {
-    const size_t count = ChunkOf(static_cast<size_t>(start) + done, tokens.size() - done);
+    const size_t count = PieceOf(static_cast<size_t>(start) + done, tokens.size() - done);
     const bool last = done + count == tokens.size();
     ChunkConsumer shifted(consumer, done);
     SessionSpan span{&session, tokens.subspan(done, count), outputs};
@@ -403,9 +357,10 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
   return Status();
 }
 
-// Recurrent layers give the same bits for all chunks that end at multiples of their own.
-size_t Engine::ChunkOf(size_t position, size_t left) const {
-  const size_t most = impl_->options.chunk_tokens;
+// An encoder's text is never cut. Recurrent layers give the same bits for all chunks that end at multiples of their own.
+size_t Engine::PieceOf(size_t position, size_t left) const {
+  if (impl_->plan->whole_sequences()) return left;
+  const size_t most = impl_->batcher->PieceRows();
   if (left <= most || impl_->plan->state_bytes() == 0) return std::min(left, most);
   const size_t end = (position + most) / kStateChunk * kStateChunk;
   return end > position ? end - position : most;
@@ -419,10 +374,10 @@ Status Engine::ReadAgain(Session& session, std::span<const int32_t> tokens) {
     done = session.sequence_.TakePrefix(tokens);
   }
   while (done < tokens.size()) {
-    const size_t count = std::min(tokens.size() - done, impl_->options.chunk_tokens);
+    const size_t count = PieceOf(static_cast<size_t>(session.length()), tokens.size() - done);
     SessionSpan span{&session, tokens.subspan(done, count), Outputs::kNone};
     span.shown = false;  // they have been seen
-    MOONLIT_RETURN_IF_ERROR(RunStep({&span, 1}, nullptr, nullptr));
+    MOONLIT_RETURN_IF_ERROR(impl_->batcher->Step({&span, 1}, nullptr, {}));
     done += count;
   }
   return Status();

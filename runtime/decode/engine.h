@@ -78,8 +78,8 @@ struct LoadedModel {
   std::function<Result<std::unique_ptr<Plan>>(const PlanOptions& options)> make_plan;
 };
 
-// What sessions and steps of one engine share: the cache's pages and the number of live sessions.
-class SessionPool;
+class Batcher;      // runtime/decode/batcher.h
+class SessionPool;  // what sessions and steps of one engine share: the cache's pages and the number of live sessions
 
 // A conversation's place in the cache. Single owner: while a step runs in it, another call on it gets kBusy. Must die
 // before its engine, but may die on any thread.
@@ -111,6 +111,7 @@ class Session {
 
  private:
   friend class Engine;
+  friend class SessionSpans;  // runtime/decode/session_spans.h
   Session(std::shared_ptr<SessionPool> home, Sequence sequence);
   // Runs `body` as the session's only user; kBusy when there is another one.
   template <typename Body>
@@ -172,12 +173,15 @@ class Engine {
   // One step for several sessions, each at most once; rows together at most chunk_tokens. Fails before anything runs
   // when a session would exceed n_ctx (kExhausted with needed and allowed counts), pages run out, a session is in use
   // (kBusy) or an id is outside the vocabulary (kInvalidArgument). All sessions keep their length on failure.
-  // `consumer` may be null when no outputs are wanted. Thread safe: steps are serialised.
-  Status Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort = nullptr);
+  // `consumer` may be null when no outputs are wanted. Thread safe: what several threads ask for at the same time goes into
+  // one step where it fits, and each fails or succeeds alone (Batcher); consumers run on their callers' threads, and must not
+  // start a step.
+  Status Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer, AbortFlags abort = {});
 
   // Feeds any number of tokens (at least one) in chunks; `progress` after each chunk (tokens done); on failure the
   // session is back at its length before the call. outputs: kLast (of all tokens), kAll or kNone; the consumer sees
-  // span 0 and token numbers of the whole call. Steps of other sessions may run between chunks.
+  // span 0 and token numbers of the whole call. Steps of other sessions run between chunks, which are then short
+  // (Batcher::PieceRows), or share them.
   // With share_prefixes, blocks that the cache still has of such a text are taken, not computed: the same bits. Not with
   // kAll, and never the last token with kLast. *reused (may be null): how many tokens that were.
   // An encoder (Plan::whole_sequences) takes its text at once, in an empty session: kInvalidArgument with the limit.
@@ -185,13 +189,17 @@ class Engine {
                  const std::atomic<bool>* abort = nullptr, const std::function<void(size_t done)>& progress = {},
                  size_t* reused = nullptr);
 
+  // Calls that wait for a step to begin. Thread safe.
+  size_t waiting_calls() const;
+  // The calling thread needs no step soon: others that could share one with it don't wait for it. Thread safe.
+  void Leave();
+
  private:
   struct Impl;
   explicit Engine(std::unique_ptr<Impl> impl);
   Status CheckSpans(std::span<const SessionSpan> spans, const LogitsConsumer* consumer) const;
-  Status RunStep(std::span<const SessionSpan> spans, LogitsConsumer* consumer, const std::atomic<bool>* abort);
   Status TakePrefix(Session& session, std::span<const int32_t> tokens, size_t* taken);
-  size_t ChunkOf(size_t position, size_t left) const;
+  size_t PieceOf(size_t position, size_t left) const;
   Status ReadAgain(Session& session, std::span<const int32_t> tokens);
   Status Remember(Session& session, std::optional<Sequence>& before);
   Status GoBack(Session& session, Sequence& before);

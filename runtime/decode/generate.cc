@@ -200,7 +200,9 @@ Result<GenerateResult> Generate(Engine& engine, Session& session, std::span<cons
   if (prompt.empty())
     return Status(Code::kInvalidArgument, "generate: the prompt has no tokens, so there is nothing to go on from");
   MOONLIT_ASSIGN_OR_RETURN(StopMatcher matcher, StopMatcher::Create(options.stop));
-  return Generation(engine, session, chooser, options, std::move(matcher)).Run(prompt);
+  auto result = Generation(engine, session, chooser, options, std::move(matcher)).Run(prompt);
+  engine.Leave();
+  return result;
 }
 
 }  // namespace moonlit

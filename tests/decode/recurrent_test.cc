@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <thread>
 
 #include "tests/decode/fake_model.h"
 #include "tests/support/temp_folder.h"
@@ -128,6 +129,18 @@ TEST_F(RecurrentEngine, LongPromptsAreCutWhereTheRecurrenceIs) {
   Feed(*other, Ids(130, 7));
   const std::vector<std::pair<int64_t, int64_t>> shorter = {{0, 40}, {40, 64}, {64, 104}, {104, 130}};
   EXPECT_EQ(plan_->steps, shorter);
+}
+
+// Another thread had the step before the first of these.
+TEST_F(RecurrentEngine, SmallPiecesBesideOthersAreCutThereToo) {
+  const auto session = NewSession(), other = NewSession();
+  Feed(*session, Ids(10, 5));
+  std::thread([&] { Feed(*other, Ids(1, 6)); }).join();
+  plan_->steps.clear();
+  Feed(*session, Ids(500, 7));
+  const std::vector<std::pair<int64_t, int64_t>> expected = {{10, 64},   {64, 128},  {128, 192},
+                                                             {192, 256}, {256, 384}, {384, 510}};
+  EXPECT_EQ(plan_->steps, expected);
 }
 
 TEST_F(RecurrentEngine, APrefillThatFailsLeavesTheSessionAsItWas) {
