@@ -16,8 +16,10 @@
  *  3. Text is UTF-8 given by pointer and length (bytes), and may contain NUL. Ids are int32_t.
  *  4. Objects made by a function are the caller's and are freed by the matching _free, which accepts NULL. A model must outlive its
  *     sessions.
- *  5. A model may be used from several threads at once; steps are serialised inside. A session has one owner at a time: a second
- *     thread in it gets MOONLIT_BUSY. moonlit_session_cancel may be called from any thread.
+ *  5. A model may be used from several threads at once: what they ask for at the same time goes into one step (docs/embedding.md), with
+ *     the same bits as one after the other. A session has one owner at a time: a second thread in it gets MOONLIT_BUSY.
+ *     moonlit_session_cancel may be called from any thread. Callbacks run on the thread of the call that they were given to; one that
+ *     receives outputs must not evaluate or generate.
  */
 #ifndef MOONLIT_H_
 #define MOONLIT_H_
@@ -32,6 +34,7 @@
 #include "moonlit/model.h"
 #include "moonlit/rows.h"
 #include "moonlit/session.h"
+#include "moonlit/step.h"
 #include "moonlit/taps.h"
 #include "moonlit/write.h"
 

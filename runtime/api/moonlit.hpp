@@ -197,6 +197,34 @@ class Session {
   std::unique_ptr<moonlit_session, void (*)(moonlit_session*)> handle_;
 };
 
+// See moonlit_step: rows[i] go to sessions[i], all or nothing. consume(session, position, values): `session` is its number. `consume` and
+// `user` inside the rows are replaced.
+inline Error Step(std::span<Session* const> sessions, std::span<const moonlit_rows> rows,
+                  const std::function<void(size_t session, size_t position, std::span<const float> values)>& consume) {
+  if (sessions.size() != rows.size()) return {MOONLIT_INVALID_ARGUMENT, "step: expected rows for each session"};
+  struct Receiver {
+    const std::function<void(size_t, size_t, std::span<const float>)>* consume;
+    size_t session;
+  };
+  std::vector<Receiver> receivers;
+  std::vector<moonlit_session*> handles;
+  std::vector<moonlit_rows> copies(rows.begin(), rows.end());
+  std::vector<const moonlit_rows*> pointers;
+  for (size_t i = 0; i < rows.size(); ++i) receivers.push_back({&consume, i});
+  for (size_t i = 0; i < rows.size(); ++i) {
+    handles.push_back(sessions[i]->handle());
+    copies[i].consume = [](void* user, size_t position, const float* values, size_t width) {
+      const Receiver& to = *static_cast<const Receiver*>(user);
+      if (*to.consume) (*to.consume)(to.session, position, {values, width});
+    };
+    copies[i].user = &receivers[i];
+    pointers.push_back(&copies[i]);
+  }
+  moonlit_error error = {};
+  moonlit_step(handles.data(), pointers.data(), handles.size(), &error);
+  return MakeError(error);
+}
+
 // For moonlit_generate_options::grammar, by handle(). The model must outlive it.
 class Grammar {
  public:
