@@ -48,13 +48,14 @@ MOONLIT_API void moonlit_taps_init(moonlit_taps* taps, size_t size);
 
 /* What the session reads from now on is shown to `taps`; NULL: to nobody, as at first. Logits and tokens keep every bit. Without taps in a
  * step nothing is kept, copied or computed for them; with them the session takes nothing from other sessions' caches but computes all its
- * tokens, weights cost what they would in plain attention, and memory goes to at most 16 MiB of rows (one row, if it is longer) and to
- * the keys of one head as floats.
+ * tokens, weights cost what they would in plain attention, and memory goes to a step's rows of one layer, to at most 16 MiB of weights (one
+ * row, if it is longer) and to the keys of one head as floats.
  *
- * Callbacks come from the thread that evaluates (moonlit_eval, moonlit_eval_rows, moonlit_generate ...), one at a time, in the order
- * of the layers, each layer's attention before its residual stream, heads and places ascending, a long text step by step. Meanwhile the
- * model's steps wait: inside a callback no function may be called on sessions of this model but moonlit_session_cancel, _length and _tokens.
- * An eval that fails may have shown what its session then does not hold. Forks and files do not have taps.
+ * Callbacks come from the thread that evaluates (moonlit_eval, moonlit_step, moonlit_generate ...), whose step is then shared with no
+ * other thread's, one at a time: in the order of the layers, each layer's attention before its residual stream, sessions in the order of
+ * moonlit_step's, heads and places ascending, a long text step by step. Meanwhile the model's steps wait: inside a callback no function may
+ * be called on sessions of this model but moonlit_session_cancel, _length and _tokens. An eval that fails may have shown what its session
+ * then does not hold. Forks and files do not have taps.
  *
  * MOONLIT_INVALID_ARGUMENT: neither callback is set; a layer or head that the model does not have, or a layer without attention for weights;
  * first is not below last. MOONLIT_UNSUPPORTED: a model without attention for weights, or with attention_pages, whose tokens do not read
