@@ -69,6 +69,35 @@ TEST(BenchModels, PromptsWithTheirContinuationAreOneTest) {
     EXPECT_EQ(BenchModel({"-pg", wrong}).exit_code, 2) << wrong;
 }
 
+TEST(BenchSessions, ReportsSessionsAtOnceAndCancelledPrefills) {
+  const std::vector<std::string> flags = {"--sessions", "1-3", "--cancel", "3", "-p", "96",
+                                          "-n",         "3,5", "-r",       "1", "-t", "2"};
+  auto json_flags = flags;
+  json_flags.insert(json_flags.end(), {"-o", "json"});
+  const Outcome run = BenchModel(json_flags);
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto report = nlohmann::json::parse(run.out);
+  ASSERT_EQ(report["sessions"].size(), 6u);
+  for (size_t i = 0; i < 6; ++i) {
+    const auto& row = report["sessions"][i];
+    EXPECT_EQ(row["sessions"], i % 3 + 1);
+    EXPECT_EQ(row["n_gen"], i < 3 ? 3 : 5);
+    EXPECT_GT(row["prompt_ts"].get<double>(), 0);
+    EXPECT_NEAR(row["gen_ts_each"].get<double>() * static_cast<double>(i % 3 + 1), row["gen_ts"].get<double>(), 1e-6);
+    EXPECT_NEAR(row["times_first"].get<double>() * report["sessions"][i < 3 ? 0 : 3]["gen_ts"].get<double>(),
+                row["gen_ts"].get<double>(), 1e-6);
+  }
+  ASSERT_EQ(report["cancel"].size(), 1u);
+  EXPECT_LE(report["cancel"][0]["cancelled"].get<int>(), 3);
+  EXPECT_GE(report["cancel"][0]["worst_ms"].get<double>(), report["cancel"][0]["median_ms"].get<double>());
+  const Outcome markdown = BenchModel(flags);
+  EXPECT_THAT(markdown.out, HasSubstr("| sessions | prompt | prompt t/s |"));
+  EXPECT_THAT(markdown.out, HasSubstr("| median ms | worst ms |"));
+  EXPECT_EQ(BenchModel({"--sessions", "0"}).exit_code, 2);
+  EXPECT_EQ(BenchModel({"--sessions", "1", "--kernels"}).exit_code, 2);
+  EXPECT_THAT(BenchModel({"--cancel", "1", "-p", "0"}).err, HasSubstr("give a longer -p"));
+}
+
 TEST(BenchModels, RangesAreWhatLlamaBenchMakesOfThem) {
   const Outcome tests = BenchModel({"-p", "1-3,8", "-n", "0-4+2", "-d", "2-9*2", "-r", "1", "-t", "1", "-o", "json"});
   ASSERT_EQ(tests.exit_code, 0) << tests.err;

@@ -11,6 +11,7 @@
 #include "tools/cli/bench_attention.h"
 #include "tools/cli/bench_kernels.h"
 #include "tools/cli/bench_report.h"
+#include "tools/cli/bench_sessions.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/model_flags.h"
 #include "tools/cli/number_ranges.h"
@@ -56,6 +57,7 @@ class Bench : public Command {
         ->capture_default_str()
         ->check(CLI::IsMember({"md", "json", "jsonl", "csv"}));
     app.add_flag("--no-warmup", no_warmup_, "Skip the warm-up");
+    session_bench_.DeclareFlags(app);
     DeclareModes(app);
     app.footer(
         "Flags with NUMBERS take lists (16,32) and ranges: first-last, first-last+step, first-last*factor. Every "
@@ -69,6 +71,7 @@ class Bench : public Command {
     InterruptGuard guard;
     if (kernels_) return kernel_bench_.Run(threads_, measure_, format_);
     if (attention_) return attention_bench_.Run(threads_, key_types_, value_types_, measure_, format_);
+    if (session_bench_.chosen()) return RunSessions(&guard);
     const std::vector<Test> tests = Tests();
     if (tests.empty()) {
       std::fprintf(stderr, "moonlit: nothing to measure: -p and -n are 0 and there is no -pg\n");
@@ -99,9 +102,9 @@ class Bench : public Command {
                                           "Measure fused attention instead of a model, beside the naive version that "
                                           "stores its table of scores");
     kernels->excludes(attention);
-    for (const char* name :
-         {"--model", "--n-prompt", "--n-gen", "--pg", "--n-depth", "--repetitions", "--batch-size", "--ubatch-size",
-          "--flash-attn", "--no-warmup", "--attention-window", "--attention-sinks", "--attention-pages"}) {
+    for (const char* name : {"--model", "--sessions", "--cancel", "--n-prompt", "--n-gen", "--pg", "--n-depth",
+                             "--repetitions", "--batch-size", "--ubatch-size", "--flash-attn", "--no-warmup",
+                             "--attention-window", "--attention-sinks", "--attention-pages"}) {
       kernels->excludes(app.get_option(name));
       attention->excludes(app.get_option(name));
     }
@@ -109,6 +112,29 @@ class Bench : public Command {
     kernel_bench_.DeclareFlags(app, kernels);
     attention_bench_.DeclareFlags(app, attention);
     measure_.Declare(app);
+  }
+
+  int RunSessions(InterruptGuard* guard) {
+    std::vector<SessionBench::Test> tests;
+    size_t n_ctx = 1;
+    for (size_t p : prompts_) {
+      for (size_t n : gens_) {
+        tests.push_back({p, n});
+        n_ctx = std::max(n_ctx, p + n);
+      }
+    }
+    if (n_ctx > kMostTokens) {
+      std::fprintf(stderr, "moonlit: a test of %zu tokens, expected at most %u\n", n_ctx, kMostTokens);
+      return kUsage;
+    }
+    int code = kOk;
+    for (const Setup& setup : Setups(static_cast<uint32_t>(n_ctx))) {
+      ModelFlags flags = FlagsOf(setup);
+      flags.max_sessions = session_bench_.most_sessions();
+      if ((code = session_bench_.Measure(flags, tests, repetitions_, !no_warmup_, guard)) != kOk) break;
+    }
+    session_bench_.Print(format_);
+    return code;
   }
 
   struct Test {
@@ -156,16 +182,20 @@ class Bench : public Command {
     return setups;
   }
 
-  int MeasureSetup(const Setup& setup, const std::vector<Test>& tests, InterruptGuard* guard,
-                   BenchReport* report) const {
+  ModelFlags FlagsOf(const Setup& setup) const {
     ModelFlags flags = setup.flags;
     flags.attention_window = sparse_.attention_window;
     flags.attention_sinks = sparse_.attention_sinks;
     flags.attention_pages = sparse_.attention_pages;
     flags.chunk_tokens = std::min(setup.batch, setup.ubatch);
     flags.share_prefixes = false;  // every repetition has the same prompt
+    return flags;
+  }
+
+  int MeasureSetup(const Setup& setup, const std::vector<Test>& tests, InterruptGuard* guard,
+                   BenchReport* report) const {
     int code = kFailed;
-    auto model = LoadModel(flags, &code);
+    auto model = LoadModel(FlagsOf(setup), &code);
     if (!model) return code;
     auto session = model->NewSession();
     if (!session) return Report(session.error());
@@ -265,6 +295,7 @@ class Bench : public Command {
   MeasureOptions measure_;
   KernelBench kernel_bench_;
   AttentionBench attention_bench_;
+  SessionBench session_bench_;
 };
 
 }  // namespace

@@ -120,6 +120,7 @@ moonlit_model_options ModelFlags::ToOptions() const {
   options.packed_cache = packed_cache.empty() ? nullptr : packed_cache.c_str();
   options.vocab_only = vocab_only ? 1 : 0;
   options.share_prefixes = share_prefixes ? 1 : 0;
+  options.max_sessions = max_sessions;
   return options;
 }
 

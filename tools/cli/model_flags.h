@@ -27,6 +27,7 @@ struct ModelFlags {
   uint32_t attention_window = 0, attention_sinks = 0, attention_pages = 0;
   bool vocab_only = false;
   bool share_prefixes = true;
+  uint32_t max_sessions = 1;
 
   // `runs`: the command evaluates tokens (threads, context, cache); otherwise only -m is declared.
   void Declare(CLI::App& app, bool runs);
