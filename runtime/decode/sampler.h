@@ -17,6 +17,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/decode/random.h"
+#include "runtime/decode/sampler_penalties.h"
 #include "runtime/decode/sampler_steps.h"
 
 namespace moonlit {
