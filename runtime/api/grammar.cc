@@ -8,10 +8,10 @@
 
 namespace moonlit::api {
 
-Result<std::optional<GrammarMask>> NewMask(const moonlit_grammar* grammar, const Engine& engine) {
+Result<std::optional<GrammarMask>> NewMask(const moonlit_grammar* grammar, const Tokenizer& tokenizer) {
   if (grammar == nullptr) return std::optional<GrammarMask>();
-  if (&grammar->order->tokenizer() != &engine.tokenizer())
-    return Status(Code::kInvalidArgument, "the grammar was made for another model than the session's");
+  if (&grammar->order->tokenizer() != &tokenizer)
+    return Status(Code::kInvalidArgument, "the grammar was made for another model");
   MOONLIT_ASSIGN_OR_RETURN(GrammarMask mask, GrammarMask::Create(grammar->grammar, grammar->order));
   return std::optional<GrammarMask>(std::move(mask));
 }

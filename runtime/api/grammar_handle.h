@@ -7,7 +7,6 @@
 
 #include "runtime/api/moonlit.h"
 #include "runtime/base/status.h"
-#include "runtime/decode/engine.h"
 #include "runtime/text/grammar_mask.h"
 
 struct moonlit_grammar {
@@ -17,7 +16,7 @@ struct moonlit_grammar {
 
 namespace moonlit::api {
 
-// A mask for one generation; none for null. kInvalidArgument: the grammar was made for another model.
-Result<std::optional<GrammarMask>> NewMask(const moonlit_grammar* grammar, const Engine& engine);
+// A mask for one text; none for null. kInvalidArgument: the grammar was made for another model.
+Result<std::optional<GrammarMask>> NewMask(const moonlit_grammar* grammar, const Tokenizer& tokenizer);
 
 }  // namespace moonlit::api

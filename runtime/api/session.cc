@@ -60,6 +60,12 @@ GenerateOptions ToGenerateOptions(const moonlit_generate_options& from, const st
   return to;
 }
 
+// The chain that the fields stand for.
+Result<Sampler> FromFields(const moonlit_generate_options& options, const Engine& engine) {
+  MOONLIT_ASSIGN_OR_RETURN(auto mask, NewMask(options.grammar, engine.tokenizer()));
+  return Sampler::Create(ToSamplerOptions(options), std::move(mask));
+}
+
 moonlit_generate_options Complete(const moonlit_generate_options* options) {
   return ReadSized(options, moonlit_generate_options_init);
 }
@@ -188,12 +194,10 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
     const moonlit_generate_options complete = moonlit::api::Complete(options);
     session->cancel.store(false);
     MOONLIT_ASSIGN_OR_RETURN(moonlit::Sampler sampler,
-                             moonlit::Sampler::Create(moonlit::api::ToSamplerOptions(complete)));
-    // The penalty looks back at what the session holds already, wherever that came from.
-    for (const int32_t id : session->session->tokens()) sampler.Accept(id);
-    moonlit::GenerateOptions generate = moonlit::api::ToGenerateOptions(complete, &session->cancel);
-    MOONLIT_ASSIGN_OR_RETURN(auto mask, moonlit::api::NewMask(complete.grammar, *session->model->engine));
-    if (mask) generate.grammar = &*mask;
+                             moonlit::api::FromFields(complete, *session->model->engine));
+    // Penalties look back at what the session holds already, wherever that came from.
+    sampler.SetHistory(session->session->tokens());
+    const moonlit::GenerateOptions generate = moonlit::api::ToGenerateOptions(complete, &session->cancel);
     MOONLIT_ASSIGN_OR_RETURN(
         const moonlit::GenerateResult done,
         moonlit::Generate(*session->model->engine, *session->session, {prompt, prompt_count}, sampler, generate));

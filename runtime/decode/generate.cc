@@ -5,7 +5,6 @@
 
 #include "kernels/base/round.h"
 #include "runtime/base/clock.h"
-#include "runtime/text/grammar_mask.h"
 #include "runtime/text/stop_matcher.h"
 #include "runtime/text/utf8_stream.h"
 
@@ -21,7 +20,6 @@ class LastLogits final : public LogitsConsumer {
     logits_.assign(last, last + logits_.size());
   }
   std::span<const float> row() const { return logits_; }
-  std::span<float> row() { return logits_; }
 
  private:
   std::vector<float> logits_;
@@ -136,20 +134,18 @@ class Generation {
   // Chooses a token and gives its text out; false when that ended the generation.
   Result<bool> ChooseOne() {
     if (IsSet(options_.cancel)) return End(Finish::kCancelled);
-    if (options_.grammar != nullptr) MOONLIT_RETURN_IF_ERROR(options_.grammar->Mask(logits_.row()));
     MOONLIT_ASSIGN_OR_RETURN(const int32_t id, chooser_.Next(logits_.row()));
     if (!options_.ignore_end && engine_.tokenizer().IsEndOfGeneration(id)) {
       result_.end_token = id;
       return End(Finish::kEnd);
     }
-    chooser_.Accept(id);
-    if (options_.grammar != nullptr) MOONLIT_RETURN_IF_ERROR(options_.grammar->Accept(id));
+    MOONLIT_RETURN_IF_ERROR(chooser_.AcceptChosen(id));
     result_.tokens.push_back(id);
     if (options_.token) options_.token(id);
     result_.stop_index = output_.Add(id);
     if (result_.stop_index >= 0) return End(Finish::kStop);
     if (output_.refused()) return End(Finish::kCancelled);
-    if (options_.grammar != nullptr && options_.grammar->must_end()) return End(Finish::kEnd);
+    if (chooser_.must_end()) return End(Finish::kEnd);
     if (options_.max_tokens != 0 && result_.tokens.size() >= options_.max_tokens) return End(Finish::kLength);
     if (static_cast<size_t>(session_.length()) < engine_.options().n_ctx) return true;
     if (!options_.context_shift) return End(Finish::kContext);

@@ -8,7 +8,7 @@
 //   MOONLIT_ASSIGN_OR_RETURN(GenerateResult result, Generate(*engine, *session, prompt, sampler, options));
 //
 // Afterwards the session holds the prompt and every generated token but the last, which no step has read; whoever goes
-// on puts it before the next prompt.
+// on puts it before the next prompt. Where the chooser knows that nothing may follow (a grammar), the text ends with kEnd.
 #pragma once
 
 #include <atomic>
@@ -26,8 +26,6 @@
 
 namespace moonlit {
 
-class GrammarMask;
-
 struct GenerateOptions {
   size_t max_tokens = 0;          // 0: until the end or until the context is full
   std::vector<std::string> stop;  // texts that end the generation and are not given out
@@ -44,8 +42,6 @@ struct GenerateOptions {
   std::function<void(int32_t id)> token;
   // Prompt tokens done, of total, after each prefill step.
   std::function<void(size_t done, size_t total)> prefill_progress;
-  // What the text has to be, from its beginning on; it ends (kEnd) as soon as nothing may follow. Null: anything.
-  GrammarMask* grammar = nullptr;
   const std::atomic<bool>* cancel = nullptr;  // any thread may set it: ends before the next tile of work
 };
 

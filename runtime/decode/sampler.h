@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// From logits to the next token. The steps (sampler_steps.h) run in the order of llama.cpp's default chain: repeat
-// penalty, top-k, top-p, min-p, temperature, draw.
+// From logits to the next token: a chain of steps (sampler_chain.h) in the caller's order, or by Create in that of llama.cpp's
+// default chain: repeat penalty, top-k, top-p, min-p, temperature, draw.
 //
 //   MOONLIT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::Create({.temperature = 0.8f, .seed = 42}));
 //   for (int32_t id : prompt) sampler.Accept(id);
 //   MOONLIT_ASSIGN_OR_RETURN(int32_t id, sampler.Next(logits));
-//   sampler.Accept(id);
+//   MOONLIT_RETURN_IF_ERROR(sampler.AcceptChosen(id));
 //
-// The same logits, options, seed and history give the same token on every machine (up to the last bit of the C
-// library's exp, which matters when a random number meets the edge of an interval). One thread at a time.
+// The same steps, logits, seed and history give the same token on every machine (up to the last bit of the C library's exp, log
+// and pow, which matters when a random number or a bound meets the edge of an interval). Random numbers come from one generator, one
+// each for XTC and for the step that draws, in the chain's order; a step that is off takes none. One thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "runtime/base/status.h"
 #include "runtime/decode/random.h"
-#include "runtime/decode/sampler_penalties.h"
+#include "runtime/decode/sampler_chain.h"
 #include "runtime/decode/sampler_steps.h"
+#include "runtime/decode/token_history.h"
 
 namespace moonlit {
 
@@ -28,8 +32,16 @@ class TokenChooser {
   virtual ~TokenChooser() = default;
   // logits: [n_vocab]. On an error nothing has changed.
   virtual Result<int32_t> Next(std::span<const float> logits) = 0;
-  // A token that the text now has: of the prompt, or chosen.
+  // A token that the text now has, which was there before the choosing began: of the prompt.
   virtual void Accept(int32_t id) = 0;
+  // A token that the text now has, as one of the generated ones. An error: a step that follows the text (a grammar) does not go on with
+  // it, and knows the place no longer.
+  virtual Status AcceptChosen(int32_t id) {
+    Accept(id);
+    return Status();
+  }
+  // The generated text is complete: nothing may follow.
+  virtual bool must_end() const { return false; }
 };
 
 struct SamplerOptions {
@@ -42,22 +54,42 @@ struct SamplerOptions {
   uint64_t seed = 0;
 };
 
-// kInvalidArgument names the first field that is out of its range (NaN is), with value and range.
-Status CheckSamplerOptions(const SamplerOptions& options);
-
 class Sampler final : public TokenChooser {
  public:
-  static Result<Sampler> Create(const SamplerOptions& options);
+  static constexpr size_t kMostSteps = 64;
+
+  // An empty chain.
+  explicit Sampler(uint64_t seed) : random_(seed) { steps_.reserve(kMostSteps); }
+  // The default chain, behind the grammar if there is one; with temperature 0 the most likely token, without the cuts. kInvalidArgument
+  // names the first field that is out of its range (NaN is), with value and range.
+  static Result<Sampler> Create(const SamplerOptions& options, std::optional<GrammarMask> grammar = std::nullopt);
+
+  // kInvalidArgument: the chain has chosen or accepted a token already, its last step chooses, or it has kMostSteps.
+  Status Append(std::unique_ptr<SamplerStep> step);
+  Status Append(StepResult step);
+  Status CheckAppend() const;  // what Append would say of any step
+  size_t steps() const { return steps_.size(); }
+
+  // Errors of a step name its number and its name. kInvalidArgument: no step chooses. kInternal: see Fill.
   Result<int32_t> Next(std::span<const float> logits) override;
   void Accept(int32_t id) override;
+  Status AcceptChosen(int32_t id) override;
+  bool must_end() const override;
+
+  // The history becomes these tokens; what steps know otherwise stays.
+  void SetHistory(std::span<const int32_t> tokens);
+  // As it was before the first token, with this seed.
+  void Reset(uint64_t seed);
+  // The same chain in the same state. kUnsupported: a step can't be copied.
+  Result<Sampler> Clone() const;
 
  private:
-  explicit Sampler(const SamplerOptions& options) : options_(options), random_(options.seed) {}
-  SamplerOptions options_;
+  Status Where(size_t step, const Status& status) const;
+  std::vector<std::unique_ptr<SamplerStep>> steps_;
+  TokenHistory history_;
   Random random_;
   Candidates candidates_;
-  std::vector<int32_t> recent_;  // ring of the last repeat_last_n ids, in no order that matters
-  size_t next_recent_ = 0;
+  bool used_ = false;
 };
 
 }  // namespace moonlit

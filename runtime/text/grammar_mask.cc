@@ -2,7 +2,6 @@
 #include "runtime/text/grammar_mask.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace moonlit {
 namespace {
@@ -80,32 +79,24 @@ Status GrammarMask::Collect(Allowed* allowed) {
   return Status();
 }
 
-Result<const GrammarMask::Allowed*> GrammarMask::Find() {
-  for (const Allowed& known : known_) {
-    if (known.state == matcher_.state()) return &known;
+Result<const GrammarMask::Allowed*> GrammarMask::Next() {
+  const auto known =
+      std::find_if(known_.begin(), known_.end(), [&](const Allowed& a) { return a.state == matcher_.state(); });
+  Allowed* found = known != known_.end() ? &*known : nullptr;
+  if (found == nullptr) {
+    Allowed allowed;
+    MOONLIT_RETURN_IF_ERROR(Collect(&allowed));
+    if (known_.size() < kMostKnown) {
+      found = &known_.emplace_back();
+    } else {
+      oldest_ = (oldest_ + 1) % kMostKnown;
+      found = &known_[oldest_];
+    }
+    *found = std::move(allowed);
   }
-  Allowed allowed;
-  MOONLIT_RETURN_IF_ERROR(Collect(&allowed));
-  if (known_.size() < kMostKnown) {
-    known_.push_back(std::move(allowed));
-    return &known_.back();
-  }
-  oldest_ = (oldest_ + 1) % kMostKnown;
-  known_[oldest_] = std::move(allowed);
-  return &known_[oldest_];
-}
-
-Status GrammarMask::Mask(std::span<float> logits) {
-  MOONLIT_ASSIGN_OR_RETURN(const Allowed* allowed, Find());
-  if (!allowed->any) {
-    return Status(Code::kUnsupported,
-                  "grammar: no token of the vocabulary goes on as the grammar asks here, or ends the text");
-  }
-  for (size_t i = 0; i < logits.size(); ++i) {
-    const bool may = i / 64 < allowed->bits.size() && (allowed->bits[i / 64] >> (i % 64) & 1) != 0;
-    if (!may) logits[i] = -std::numeric_limits<float>::infinity();
-  }
-  return Status();
+  if (found->any) return found;
+  return Status(Code::kUnsupported,
+                "grammar: no token of the vocabulary goes on as the grammar asks here, or ends the text");
 }
 
 Status GrammarMask::Accept(int32_t id) {

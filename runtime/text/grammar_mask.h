@@ -3,7 +3,7 @@
 //
 //   const auto order = std::make_shared<const TokenOrder>(tokenizer);          // once a model
 //   MOONLIT_ASSIGN_OR_RETURN(GrammarMask mask, GrammarMask::Create(grammar, order));   // once a text
-//   MOONLIT_RETURN_IF_ERROR(mask.Mask(logits));
+//   MOONLIT_ASSIGN_OR_RETURN(const GrammarMask::Allowed* allowed, mask.Next());   // allowed->Has(id)
 //   MOONLIT_RETURN_IF_ERROR(mask.Accept(chosen));
 #pragma once
 
@@ -34,15 +34,25 @@ class TokenOrder {
   std::vector<int32_t> end_ids_;  // tokens that end a generation
 };
 
-// One text's way through a grammar. One thread at a time.
+// One text's way through a grammar; a copy goes its own way from the same place. One thread at a time.
 class GrammarMask {
  public:
+  // One bit a token of the vocabulary.
+  struct Allowed {
+    GrammarMatcher::State state = GrammarMatcher::kDead;
+    std::vector<uint64_t> bits;
+    bool any = false;
+    bool Has(int32_t id) const {
+      const auto i = static_cast<size_t>(id);
+      return i / 64 < bits.size() && (bits[i / 64] >> (i % 64) & 1) != 0;
+    }
+  };
+
   static Result<GrammarMask> Create(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenOrder> order);
 
-  // logits: [n_vocab], at least the vocabulary's size. Those of tokens that may not come next become -inf: all that have no text, all
-  // whose bytes the grammar does not go on with, and the tokens that end a text where it may not end. kUnsupported: none is left;
-  // kExhausted: see GrammarMatcher.
-  Status Mask(std::span<float> logits);
+  // The tokens that may come next: not those that have no text, nor those whose bytes the grammar does not go on with, nor, where the text
+  // may not end, those that end it. Valid until the next call. kUnsupported: there is none; kExhausted: see GrammarMatcher.
+  Result<const Allowed*> Next();
   // The token that was chosen. kInvalidArgument: it may not come next. A token that ends the text changes nothing.
   Status Accept(int32_t id);
   // The text is one of the grammar, and may end; and it has to, since nothing may follow.
@@ -50,16 +60,8 @@ class GrammarMask {
   bool must_end() const { return matcher_.MustEnd(matcher_.state()); }
 
  private:
-  // One bit a token of the vocabulary.
-  struct Allowed {
-    GrammarMatcher::State state = GrammarMatcher::kDead;
-    std::vector<uint64_t> bits;
-    bool any = false;
-  };
-
   GrammarMask(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenOrder> order, GrammarMatcher matcher)
       : grammar_(std::move(grammar)), order_(std::move(order)), matcher_(std::move(matcher)) {}
-  Result<const Allowed*> Find();
   Status Collect(Allowed* allowed);
 
   std::shared_ptr<const Grammar> grammar_;

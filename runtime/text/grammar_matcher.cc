@@ -77,7 +77,7 @@ bool GrammarMatcher::Reach(uint32_t pc, uint32_t below, Set* set) {
 }
 
 uint32_t GrammarMatcher::Set::Find(uint8_t byte) const {
-  if (next != nullptr) return (*next)[byte];
+  if (!next.empty()) return next[byte];
   for (const auto& [of, state] : few) {
     if (of == byte) return state;
   }
@@ -86,17 +86,16 @@ uint32_t GrammarMatcher::Set::Find(uint8_t byte) const {
 
 void GrammarMatcher::Set::Add(uint8_t byte, uint32_t state) {
   constexpr size_t kFew = 8;
-  if (next == nullptr && few.size() < kFew) {
+  if (next.empty() && few.size() < kFew) {
     few.emplace_back(byte, state);
     return;
   }
-  if (next == nullptr) {
-    next = std::make_unique<std::array<uint32_t, 256>>();
-    next->fill(kNone);
-    for (const auto& [of, known] : few) (*next)[of] = known;
+  if (next.empty()) {
+    next.assign(256, kNone);
+    for (const auto& [of, known] : few) next[of] = known;
     few.clear();
   }
-  (*next)[byte] = state;
+  next[byte] = state;
 }
 
 uint64_t GrammarMatcher::Hash(const Set& set) {

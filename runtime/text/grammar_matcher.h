@@ -4,7 +4,6 @@
 // the same place (the inside of a string, the next member of an object) cost a table's look-up a byte.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -18,7 +17,7 @@
 
 namespace moonlit {
 
-// One thread at a time; a grammar serves any number of matchers, and must outlive them.
+// One thread at a time; a grammar serves any number of matchers, and must outlive them. A copy goes its own way.
 class GrammarMatcher {
  public:
   using State = uint32_t;
@@ -66,7 +65,7 @@ class GrammarMatcher {
     bool accepts = false;
     // Transitions that are known: a few, or else the table, kNone where it is not.
     std::vector<std::pair<uint8_t, uint32_t>> few;
-    std::unique_ptr<std::array<uint32_t, 256>> next;
+    std::vector<uint32_t> next;  // [256]
     uint32_t Find(uint8_t byte) const;
     void Add(uint8_t byte, uint32_t state);
   };

@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <functional>
 #include <random>
 
@@ -412,7 +411,6 @@ std::unique_ptr<const Tokenizer> Vocabulary() {
 // The mask's answer for every token is that of the bytes by themselves.
 void ExpectTokenByToken(const Grammar& grammar, const Tokenizer& tokenizer, GrammarMask& mask,
                         const std::string& so_far, size_t* compared) {
-  std::vector<float> logits(static_cast<size_t>(tokenizer.vocab_size()) + 3, 1.0f);
   auto matcher = GrammarMatcher::Create(grammar);
   ASSERT_TRUE(matcher.ok() && matcher->Take(so_far).ok());
   matcher->Allow(uint64_t{1} << 20);
@@ -434,13 +432,13 @@ void ExpectTokenByToken(const Grammar& grammar, const Tokenizer& tokenizer, Gram
     expected.push_back(allowed);
     any = any || allowed;
   }
-  const Status status = mask.Mask(logits);
-  if (status.code() == Code::kExhausted) return;  // so ambiguous that it is refused
+  const auto next = mask.Next();
+  if (next.status().code() == Code::kExhausted) return;  // so ambiguous that it is refused
   ++*compared;
-  ASSERT_EQ(status.ok(), any) << status.ToString();
-  for (size_t id = 0; any && id < logits.size(); ++id) {
+  ASSERT_EQ(next.ok(), any) << next.status().ToString();
+  for (size_t id = 0; any && id < expected.size() + 100; ++id) {
     const bool allowed = id < expected.size() && expected[id];
-    EXPECT_EQ(!std::isinf(logits[id]), allowed)
+    EXPECT_EQ((*next)->Has(static_cast<int32_t>(id)), allowed)
         << "token " << id << " \"" << tokenizer.TokenText(static_cast<int32_t>(id)) << "\" behind \"" << so_far << "\"";
   }
 }
@@ -462,11 +460,11 @@ TEST(GrammarMask, IsWhatEveryTokenByItselfSays) {
     for (int step = 0; step < 6; ++step) {
       ASSERT_NO_FATAL_FAILURE(ExpectTokenByToken(*grammar, *tokenizer, *mask, text, &steps)) << random.Print();
       if (HasFailure()) FAIL() << random.Print();
-      std::vector<float> logits(static_cast<size_t>(tokenizer->vocab_size()), 0.0f);
-      if (!mask->Mask(logits).ok()) break;
+      const auto next = mask->Next();
+      if (!next.ok()) break;
       std::vector<int32_t> allowed;
       for (int32_t id = 0; id < tokenizer->vocab_size(); ++id) {
-        if (!std::isinf(logits[static_cast<size_t>(id)]) && !tokenizer->IsEndOfGeneration(id)) allowed.push_back(id);
+        if ((*next)->Has(id) && !tokenizer->IsEndOfGeneration(id)) allowed.push_back(id);
       }
       if (allowed.empty()) break;
       const int32_t id = allowed[choose() % allowed.size()];
@@ -508,8 +506,26 @@ TEST(GrammarMask, ADeadEndIsAFault) {
   const auto order = std::make_shared<const TokenOrder>(**tokenizer);
   auto mask = GrammarMask::Create(std::make_shared<const Grammar>(Grammar::Parse("root ::= \"好\"").value()), order);
   ASSERT_TRUE(mask.ok());
-  std::vector<float> logits(4, 0.0f);
-  EXPECT_EQ(mask->Mask(logits).code(), Code::kUnsupported);
+  EXPECT_EQ(mask->Next().status().code(), Code::kUnsupported);
+}
+
+TEST(GrammarMask, ACopyGoesItsOwnWay) {
+  const auto tokenizer = Vocabulary();
+  const auto order = std::make_shared<const TokenOrder>(*tokenizer);
+  auto grammar = std::make_shared<const Grammar>(Grammar::Parse("root ::= \"a\" (\"b\" | \"c\" root)").value());
+  auto mask = GrammarMask::Create(grammar, order);
+  ASSERT_TRUE(mask.ok());
+  ASSERT_TRUE(mask->Accept('a').ok());
+  ASSERT_TRUE(mask->Next().ok());  // what is known goes along
+  GrammarMask copy = *mask;
+  ASSERT_TRUE(mask->Accept('b').ok());
+  EXPECT_TRUE(mask->must_end());
+  EXPECT_FALSE(copy.may_end());
+  ASSERT_TRUE(copy.Accept('c').ok());
+  ASSERT_TRUE(copy.Next().ok());
+  EXPECT_TRUE((*copy.Next())->Has('a'));
+  EXPECT_FALSE((*copy.Next())->Has('b'));
+  EXPECT_TRUE(mask->must_end());
 }
 
 }  // namespace
