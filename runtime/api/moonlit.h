@@ -33,6 +33,7 @@
 #include "moonlit/measure.h"
 #include "moonlit/model.h"
 #include "moonlit/rows.h"
+#include "moonlit/sampler.h"
 #include "moonlit/session.h"
 #include "moonlit/step.h"
 #include "moonlit/taps.h"

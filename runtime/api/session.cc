@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "runtime/api/grammar_handle.h"
 #include "runtime/api/handles.h"
+#include "runtime/api/sampler_handle.h"
 #include "runtime/decode/generate.h"
 #include "runtime/decode/perplexity.h"
-#include "runtime/decode/sampler.h"
 
 namespace moonlit::api {
 namespace {
@@ -64,6 +65,14 @@ GenerateOptions ToGenerateOptions(const moonlit_generate_options& from, const st
 Result<Sampler> FromFields(const moonlit_generate_options& options, const Engine& engine) {
   MOONLIT_ASSIGN_OR_RETURN(auto mask, NewMask(options.grammar, engine.tokenizer()));
   return Sampler::Create(ToSamplerOptions(options), std::move(mask));
+}
+
+Status CheckSampler(const moonlit_generate_options& options, const moonlit_model& model) {
+  if (options.sampler->model != &model)
+    return Status(Code::kInvalidArgument, "the sampler was made for another model than the session's");
+  if (options.grammar != nullptr)
+    return Status(Code::kInvalidArgument, "there are a sampler and a grammar: make the grammar a step of the sampler");
+  return Status();
 }
 
 moonlit_generate_options Complete(const moonlit_generate_options* options) {
@@ -193,8 +202,16 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
   return Guard(error, [&]() -> Status {
     const moonlit_generate_options complete = moonlit::api::Complete(options);
     session->cancel.store(false);
-    MOONLIT_ASSIGN_OR_RETURN(moonlit::Sampler sampler,
-                             moonlit::api::FromFields(complete, *session->model->engine));
+    std::optional<moonlit::Sampler> own;
+    std::optional<moonlit::api::SamplerUse> use;
+    if (complete.sampler != nullptr) {
+      MOONLIT_RETURN_IF_ERROR(moonlit::api::CheckSampler(complete, *session->model));
+      use.emplace(complete.sampler);
+      MOONLIT_RETURN_IF_ERROR(use->status());
+    } else {
+      MOONLIT_ASSIGN_OR_RETURN(own, moonlit::api::FromFields(complete, *session->model->engine));
+    }
+    moonlit::Sampler& sampler = own ? *own : complete.sampler->chain;
     // Penalties look back at what the session holds already, wherever that came from.
     sampler.SetHistory(session->session->tokens());
     const moonlit::GenerateOptions generate = moonlit::api::ToGenerateOptions(complete, &session->cancel);

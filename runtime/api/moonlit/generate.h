@@ -5,6 +5,7 @@
 #define MOONLIT_GENERATE_H_
 
 #include "grammar.h"
+#include "sampler.h"
 #include "session.h"
 
 #ifdef __cplusplus
@@ -37,6 +38,11 @@ typedef struct moonlit_generate_options {
   /* What the text has to be (grammar.h); it ends, with MOONLIT_FINISH_END, as soon as nothing may follow. NULL (default): anything.
    * MOONLIT_UNSUPPORTED: the vocabulary has no token that goes on as it asks. */
   const moonlit_grammar* grammar;
+  /* What chooses, in place of temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, seed and grammar, which stand for a chain of penalties,
+   * top-k, top-p, min-p, temperature, draw behind the grammar; with temperature 0 of penalties and the most likely token. It goes on from where it is (its
+   * random numbers, a grammar), but what it looks back at becomes the session's tokens; moonlit_sampler_reset before a new text. It must be of the session's
+   * model. In use during the call: MOONLIT_BUSY elsewhere. NULL (default): the fields. */
+  moonlit_sampler* sampler;
 } moonlit_generate_options;
 
 MOONLIT_API void moonlit_generate_options_init(moonlit_generate_options* options, size_t size);
