@@ -37,7 +37,7 @@ class Chat : public Command {
                    "Tokens of an answer at most; -1: until the model ends it or the context is full")
         ->capture_default_str()
         ->check(CLI::Range(-1, 1 << 30));
-    sampling_.Declare(app, &options_);
+    sampling_.Declare(app);
     app.footer(
         "Each line of standard input is a message, \\ at its end joins the next one to it. /new begins another "
         "conversation,\n"
@@ -52,18 +52,21 @@ class Chat : public Command {
     // A model without a template says so before somebody has written a message.
     std::vector<int32_t> ids;
     if ((code = chat_.Tokenize(*model, {{"user", "x"}}, &ids)) != kOk) return code;
-    if ((code = grammar_flags_.Make(*model, &grammar_)) != kOk) return code;
+    std::optional<api::Grammar> grammar;
+    if ((code = grammar_flags_.Make(*model, &grammar)) != kOk) return code;
+    std::optional<api::Sampler> sampler;
+    if ((code = sampling_.Make(*model, grammar, /*escapes=*/true, &sampler)) != kOk) return code;
     auto session = model->NewSession();
     if (!session) return Report(session.error());
     if ((code = adapters_.Apply(*model, *session)) != kOk) return code;
     options_.max_tokens = n_ < 0 ? 0 : static_cast<size_t>(n_);
-    if (grammar_) options_.grammar = grammar_->handle();
-    sampling_.Seed(&options_);
-    return Converse(*model, *session);
+    options_.sampler = sampler->handle();
+    return Converse(*model, *session, *sampler);
   }
 
  private:
-  int Converse(const api::Model& model, api::Session& session) {
+  int Converse(const api::Model& model, api::Session& session, api::Sampler& sampler) {
+    auto seed = static_cast<uint64_t>(sampling_.seed);
     std::vector<api::ChatMessage> messages = chat_.Beginning();
     std::string line;
     while (ReadMessage(&line)) {
@@ -75,7 +78,8 @@ class Chat : public Command {
       if (line.empty()) continue;
       messages.push_back({"user", line});
       if (const int code = Answer(model, session, &messages); code != kOk) return code;
-      ++options_.seed;
+      // The next answer has another seed, and begins the grammar anew.
+      if (const api::Error error = sampler.Reset(++seed); error.code != MOONLIT_OK) return Report(error);
     }
     return kOk;
   }
@@ -132,7 +136,6 @@ class Chat : public Command {
   ChatFlags chat_;
   GrammarFlags grammar_flags_;
   SamplingFlags sampling_;
-  std::optional<api::Grammar> grammar_;
   moonlit_generate_options options_ = {};
   int n_ = -1;
 };

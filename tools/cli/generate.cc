@@ -38,7 +38,7 @@ class Generate : public Command {
                    "First tokens that a context shift leaves, rounded up to whole pages; -1: the whole prompt")
         ->capture_default_str()
         ->check(CLI::Range(-1, 1 << 30));
-    sampling_.Declare(app, &options_);
+    sampling_.Declare(app);
     app.add_option("-s,--stop,-r,--reverse-prompt", stop_,
                    "Text that ends the generation and is not printed; may be repeated")
         ->expected(1)
@@ -67,7 +67,10 @@ class Generate : public Command {
     if (!model) return code;
     std::vector<int32_t> ids;
     if ((code = Tokenize(*model, prompt, &ids)) != kOk) return code;
-    if ((code = grammar_flags_.Make(*model, &grammar_)) != kOk) return code;
+    std::optional<api::Grammar> grammar;
+    if ((code = grammar_flags_.Make(*model, &grammar)) != kOk) return code;
+    std::optional<api::Sampler> sampler;
+    if ((code = sampling_.Make(*model, grammar, prompt_.escape, &sampler)) != kOk) return code;
     if ((code = CheckContext(*model, ids.size(), "the prompt")) != kOk) return code;
     auto session = model->NewSession();
     if (!session) return Report(session.error());
@@ -75,6 +78,7 @@ class Generate : public Command {
     if (cache_.used() && (code = cache_.Load(*session, ids, &known_)) != kOk) return code;
 
     FillOptions();
+    options_.sampler = sampler->handle();
     options_.keep = keep_ < 0 ? ids.size() : static_cast<size_t>(keep_);
     const std::span<const int32_t> unread = std::span<const int32_t>(ids).subspan(known_);
     if (n_ == 0) {
@@ -118,8 +122,6 @@ class Generate : public Command {
     options_.max_tokens = n_ < 0 ? 0 : static_cast<size_t>(n_);
     options_.ignore_end = ignore_end_ ? 1 : 0;
     options_.context_shift = shift_ ? 1 : 0;
-    sampling_.Seed(&options_);
-    if (grammar_) options_.grammar = grammar_->handle();
     for (std::string& stop : stop_) {
       if (prompt_.escape) ReadEscapes(stop);
       stop_pointers_.push_back(stop.c_str());
@@ -143,7 +145,7 @@ class Generate : public Command {
         r.prompt_tokens, known.c_str(), 1e3 * r.prefill_seconds, rate(r.prompt_tokens, r.prefill_seconds),
         r.generated_tokens, 1e3 * r.decode_seconds, rate(r.generated_tokens, r.decode_seconds), shifts.c_str(),
         kFinish[r.finish], info.variant, info.threads,
-        options_.temperature > 0 ? (", seed " + std::to_string(sampling_.seed)).c_str() : "");
+        sampling_.draws() ? (", seed " + std::to_string(sampling_.seed)).c_str() : "");
   }
 
   ModelFlags model_;
@@ -152,7 +154,6 @@ class Generate : public Command {
   ChatFlags chat_;
   GrammarFlags grammar_flags_;
   SamplingFlags sampling_;
-  std::optional<api::Grammar> grammar_;
   moonlit_generate_options options_ = {};
   int n_ = -1;
   std::vector<std::string> stop_;
