@@ -45,20 +45,22 @@ inline std::string FixturePath(const std::string& name, const char* file) {
   return std::string(MOONLIT_SOURCE_DIR) + "/tests/data/golden/" + name + "/" + file;
 }
 
-// Keeps what a step hands out: for every span, [rows, vocab]. Checks the consumer's contract on the way.
+// Keeps what a step hands out: for every span, [rows, width], of logits or of hidden states. Checks the consumer's contract on the way.
 class Collector : public LogitsConsumer {
  public:
-  Collector(size_t vocab, size_t spans) : rows(spans), vocab_(vocab) {}
+  Collector(size_t width, size_t spans, bool hidden = false) : rows(spans), width_(width), hidden_(hidden) {}
+  bool takes_hidden() const override { return hidden_; }
   void Consume(size_t span, size_t, size_t count, const float* logits, size_t stride) override {
     EXPECT_LE(count, 32u);
     EXPECT_LT(span, rows.size());
     for (size_t r = 0; r < count; ++r)
-      rows[span].insert(rows[span].end(), logits + r * stride, logits + r * stride + vocab_);
+      rows[span].insert(rows[span].end(), logits + r * stride, logits + r * stride + width_);
   }
   std::vector<std::vector<float>> rows;
 
  private:
-  size_t vocab_;
+  size_t width_;
+  bool hidden_;
 };
 
 class LoadedModel {
@@ -118,11 +120,18 @@ class LoadedModel {
                   .adapters = adapters,
                   .inputs = inputs,
                   .tap = tap};
-    Collector collector(vocab(), 1);
+    const bool hidden = plan_->gives_hidden();
+    Collector collector(hidden ? plan_->hidden_width() : vocab(), 1, hidden);
     Status ran = plan_->Run({&span, 1}, &collector);
     EXPECT_TRUE(ran.ok()) << ran.ToString();
     sequence.Commit(tokens);
     return std::move(collector.rows[0]);
+  }
+
+  // Of an encoder: of every token, [tokens, hidden_width].
+  std::vector<float> Hidden(const std::vector<int32_t>& tokens) {
+    Sequence sequence(pages_.get());
+    return Step(sequence, tokens);
   }
 
   // Logits of every token, [tokens, vocab], fed in chunks.

@@ -8,15 +8,15 @@ namespace {
 
 using Names = std::set<std::string>;
 
-const Names kNeighbours = {"llama",    "granite", "granitemoe", "smollm3", "arcee",
-                           "ernie4_5", "olmo",    "command-r",  "cohere2", "glm4"};
-const Names kUnrotated = {"gpt2", "starcoder", "bloom", "mpt"};
+const Names kNeighbours = {"internlm2", "llama", "granite",   "granitemoe", "smollm3", "arcee",
+                           "ernie4_5",  "olmo",  "command-r", "cohere2",    "glm4"};
+const Names kUnrotated = {"gpt2", "starcoder", "bloom", "mpt", "bert"};
 const Names kLayerNorms = {"olmo",     "stablelm",  "phi2",    "gpt2",   "gptneox", "starcoder", "starcoder2",
-                           "nemotron", "command-r", "cohere2", "falcon", "bloom",   "mpt"};
-const Names kGelu = {"gptneox", "falcon", "mpt"};
+                           "nemotron", "command-r", "cohere2", "falcon", "bloom",   "mpt",       "bert"};
+const Names kGelu = {"gptneox", "falcon", "mpt", "bert"};
 const Names kGeluTanh = {"phi2", "gpt2", "starcoder", "starcoder2", "gemma", "gemma2", "gemma3", "gemma4", "bloom"};
 const Names kReluSquared = {"arcee", "nemotron", "bitnet-b1.58"};
-const Names kParallel = {"phi2", "falcon", "command-r", "cohere2"};
+const Names kParallel = {"phi2", "command-r", "cohere2"};
 
 }  // namespace
 
@@ -26,6 +26,7 @@ Family FamilyOf(const std::string& name, const Metadata& metadata, const WeightS
     return value.ok() ? static_cast<size_t>(value.value()) : 0;
   };
   Family f;
+  f.encoder = name == "bert";
   f.layer_norms = kLayerNorms.contains(name);
   f.bare_norms = name == "olmo";
   if (kNeighbours.contains(name)) f.pairs = Rotation::kNeighbours;
@@ -35,7 +36,7 @@ Family FamilyOf(const std::string& name, const Metadata& metadata, const WeightS
   if (kReluSquared.contains(name)) f.curve = Curve::kReluSquared;
   f.parallel = kParallel.contains(name);
   if (name == "gptneox") f.parallel = metadata.GetBool("gptneox.use_parallel_residual").value();
-  if (name == "stablelm") f.parallel = source.Find("blk.0.ffn_norm.weight") == nullptr;
+  if (name == "stablelm" || name == "falcon") f.parallel = source.Find("blk.0.ffn_norm.weight") == nullptr;
   f.normalise_experts = name != "qwen2moe" && name != "olmoe";
   f.multiplies_logits = name == "command-r" || name == "cohere2";
   if (name == "seed_oss") {
@@ -45,6 +46,11 @@ Family FamilyOf(const std::string& name, const Metadata& metadata, const WeightS
   if (source.Find("blk.0.attn_norm_2.weight") != nullptr) {
     f.attention_norm = "attn_norm_2";
     f.network_norm = "attn_norm";
+  }
+  if (name == "falcon" && metadata.Has("falcon.attention.max_alibi_bias")) {
+    f.alibi = metadata.GetFloat("falcon.attention.max_alibi_bias").value();
+    f.pairs = Rotation::kNone;
+    f.scaled_alibi = true;
   }
   f.global_pairs = f.pairs;
   f.window = number("attention.sliding_window");

@@ -13,6 +13,7 @@
 namespace moonlit::reference {
 
 struct Family {
+  bool encoder = false;      // every token sees all; what comes out are hidden states
   bool layer_norms = false;  // else RMS
   bool bare_norms = false;   // that have no weights
   Rotation::Pairs pairs = Rotation::kHalves;
@@ -32,8 +33,9 @@ struct Family {
   double local_base = 0;                             // of RoPE in local layers; 0: the same as in the others
   bool scaled_embedding = false;                     // by the root of its width
   bool unscaled_scores = false;
-  bool value_norms = false;  // of heads, without weights
-  double alibi = 0;          // greatest bias; 0: none
+  bool value_norms = false;   // of heads, without weights
+  double alibi = 0;           // greatest bias; 0: none
+  bool scaled_alibi = false;  // the bias joins q . k before the scale does
 };
 
 Family FamilyOf(const std::string& architecture, const Metadata& metadata, const WeightSource& source);

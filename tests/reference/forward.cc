@@ -75,6 +75,7 @@ class Model {
       streams->emplace_back();
       for (const Vector& x : rows) streams->back().insert(streams->back().end(), x.begin(), x.end());
     }
+    if (family_.encoder) return Flat(rows);
     const bool tied = source_.Find("output.weight") == nullptr;
     MOONLIT_ASSIGN_OR_RETURN(const Matrix* head, Get(tied ? "token_embd.weight" : "output.weight"));
     Vector logits;
@@ -90,6 +91,11 @@ class Model {
   }
 
  private:
+  static Vector Flat(const std::vector<Vector>& rows) {
+    Vector all;
+    for (const Vector& row : rows) all.insert(all.end(), row.begin(), row.end());
+    return all;
+  }
   std::string Key(const char* suffix) const { return config_.arch + "." + suffix; }
   size_t Uint(const char* suffix, size_t otherwise) const {
     auto value = metadata_.GetUint(Key(suffix));
@@ -156,6 +162,8 @@ class Model {
     rotation_.scale = 1.0 / Float("rope.scaling.factor", 1.0);
     rotation_.magnitude = Float("rope.scaling.attn_factor", 1.0);
     rotation_.factors = nullptr;
+    const auto scaling = metadata_.GetString(Key("rope.scaling.type"));
+    if (scaling.ok() && *scaling == "yarn") MakeYarn();
     const size_t trained = Uint("rope.scaling.original_context_length", SIZE_MAX);
     const bool longer = Uint("context_length", 0) > trained;
     for (const char* name : {"rope_freqs.weight", longer ? "rope_factors_long.weight" : "rope_factors_short.weight"}) {
@@ -163,6 +171,26 @@ class Model {
       if (factors != nullptr) rotation_.factors = factors;
     }
     return Status();
+  }
+
+  // Peng et al. 2023, arXiv:2309.00071, section 3.2: pairs that turn often keep their frequency, those that turn seldom are
+  // interpolated, and what lies between goes from one to the other; the numbers of the pairs in whole, as transformers has them.
+  void MakeYarn() {
+    const double s = Float("rope.scaling.factor", 1), n = static_cast<double>(rotation_.rotated);
+    const double context = static_cast<double>(Uint("rope.scaling.original_context_length", 0));
+    const auto pair = [&](double turns) {
+      return n * std::log(context / (turns * 2 * M_PI)) / (2 * std::log(rotation_.base));
+    };
+    const double low = std::max(0.0, std::floor(pair(Float("rope.scaling.yarn_beta_fast", 32))));
+    const double high = std::min(n - 1, std::ceil(pair(Float("rope.scaling.yarn_beta_slow", 1))));
+    yarn_.clear();
+    for (size_t i = 0; i < rotation_.rotated / 2; ++i) {
+      const double ramp = std::clamp((static_cast<double>(i) - low) / std::max(high - low, 0.001), 0.0, 1.0);
+      yarn_.push_back(static_cast<float>(1 / (ramp / s + (1 - ramp))));
+    }
+    rotation_.factors = yarn_.data();
+    rotation_.scale = 1;
+    rotation_.magnitude *= 0.1 * std::log(s) + 1;
   }
 
   bool IsLocal(size_t layer) const {
@@ -189,12 +217,14 @@ class Model {
   Result<std::vector<Vector>> Embed(const std::vector<int32_t>& tokens) {
     MOONLIT_ASSIGN_OR_RETURN(const Matrix* embedding, Get("token_embd.weight"));
     MOONLIT_ASSIGN_OR_RETURN(const float* positions, Values("position_embd.weight"));
+    MOONLIT_ASSIGN_OR_RETURN(const float* first_type, Values("token_types.weight"));
     std::vector<Vector> rows;
     for (size_t t = 0; t < tokens.size(); ++t) {
       const float* row = embedding->values.data() + static_cast<size_t>(tokens[t]) * config_.d;
       Vector x(row, row + config_.d);
       for (double& value : x) value *= config_.embedding_scale;
       for (size_t i = 0; positions != nullptr && i < x.size(); ++i) x[i] += double{positions[t * config_.d + i]};
+      for (size_t i = 0; first_type != nullptr && i < x.size(); ++i) x[i] += double{first_type[i]};
       MOONLIT_ASSIGN_OR_RETURN(x, Has("token_embd_norm.weight") ? Norm("token_embd_norm", x) : x);
       rows.push_back(std::move(x));
     }
@@ -248,14 +278,18 @@ class Model {
     const bool owns = Has(blk + "attn_k.weight") || Has(blk + "attn_qkv.weight");
     auto& [keys, values] = kept_[IsLocal(layer)];  // else they are those of the last layer of the kind
     if (owns) keys.clear(), values.clear();
+    std::vector<Vector> queries;
     for (size_t t = 0; t < inputs.size(); ++t) {
       Vector qkv[3];
       MOONLIT_RETURN_IF_ERROR(Project(layer, inputs[t], qkv));
       RotateHeads(layer, places_ ? static_cast<size_t>(places_(t, t)) : t, qkv[0]);
       if (!places_) RotateHeads(layer, t, qkv[1]);
+      queries.push_back(std::move(qkv[0]));
       if (owns) keys.push_back(std::move(qkv[1]));
       if (owns) values.push_back(std::move(qkv[2]));
-      const Vector attended = AttendVisible(layer, t, qkv[0], keys, values);
+    }
+    for (size_t t = 0; t < inputs.size(); ++t) {
+      const Vector attended = AttendVisible(layer, t, queries[t], keys, values);
       MOONLIT_ASSIGN_OR_RETURN(const Vector normed, OptionalNorm(blk + "attn_sub_norm", attended));
       MOONLIT_ASSIGN_OR_RETURN(const Vector y, Linear(blk + "attn_output", normed));
       MOONLIT_ASSIGN_OR_RETURN(added.emplace_back(), OptionalNorm(blk + family_.added_norm, y));
@@ -277,7 +311,7 @@ class Model {
     const size_t window = IsLocal(layer) || family_.period == 0 ? family_.window : 0;
     std::vector<Vector> seen_keys, seen_values;
     std::vector<int64_t> positions;
-    for (size_t j = 0; j <= t; ++j) {
+    for (size_t j = 0; j < (family_.encoder ? keys.size() : t + 1); ++j) {
       if (window != 0 && t - j >= window) continue;
       const int64_t position = places_ ? places_(t, j) : static_cast<int64_t>(j);
       if (position < 0) continue;
@@ -293,7 +327,8 @@ class Model {
                        .value_dim = dim,
                        .scale = config_.attention_scale,
                        .softcap = config_.softcap};
-    for (size_t h = 0; family_.alibi != 0 && h < config_.heads; ++h) rule.slopes.push_back(Slope(h));
+    const double slopes = family_.scaled_alibi ? config_.attention_scale : 1;
+    for (size_t h = 0; family_.alibi != 0 && h < config_.heads; ++h) rule.slopes.push_back(slopes * Slope(h));
     return Attend(rule, q, positions.back(), seen_keys, seen_values, positions);
   }
 
@@ -343,7 +378,22 @@ class Model {
     return sum;
   }
 
+  // Norms of the sums, as the first transformers had them (Vaswani et al. 2017, arXiv:1706.03762).
+  Status EncoderLayer(size_t layer, std::vector<Vector>& rows) {
+    const std::string blk = Block(layer);
+    MOONLIT_ASSIGN_OR_RETURN(const std::vector<Vector> added, AttentionBlock(layer, rows));
+    for (size_t t = 0; t < rows.size(); ++t) {
+      Add(added[t], 1, rows[t]);
+      MOONLIT_ASSIGN_OR_RETURN(rows[t], Norm(blk + "attn_output_norm", rows[t]));
+      MOONLIT_ASSIGN_OR_RETURN(const Vector y, FeedForward(blk, "", 0, 1, rows[t]));
+      Add(y, 1, rows[t]);
+      MOONLIT_ASSIGN_OR_RETURN(rows[t], Norm(blk + "layer_output_norm", rows[t]));
+    }
+    return Status();
+  }
+
   Status Layer(size_t layer, std::vector<Vector>& rows) {
+    if (family_.encoder) return EncoderLayer(layer, rows);
     const std::string blk = Block(layer);
     std::vector<Vector> inputs;
     for (const Vector& row : rows) {
@@ -411,6 +461,7 @@ class Model {
   Config config_{};
   Family family_;
   Rotation rotation_{};
+  std::vector<float> yarn_;  // divisors of the frequencies
   Rounding* rounding_ = nullptr;
   Places places_;
   std::pair<std::vector<Vector>, std::vector<Vector>> kept_[2];  // keys and values of global, local layers

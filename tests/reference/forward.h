@@ -42,7 +42,8 @@ struct Rounding {
 // which parts were dropped. Empty: every token at its own number.
 using Places = std::function<int64_t(size_t query, size_t key)>;
 
-// Logits of every position: [tokens, vocab], row-major. Without `rounding` activations stay in double: what --exact approximates.
+// Logits of every position: [tokens, vocab], row-major; of an encoder (bert) the hidden states, [tokens, width].
+// Without `rounding` activations stay in double: what --exact approximates.
 // streams: may be null; receives what every layer leaves in the residual stream, [layers] [tokens, d].
 Result<std::vector<double>> Forward(const Metadata& metadata, const WeightSource& source,
                                     const std::vector<int32_t>& tokens, Rounding* rounding, const Places& places = {},
