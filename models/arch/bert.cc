@@ -7,19 +7,6 @@
 namespace moonlit {
 namespace {
 
-// "pooling_type" as GGUF's specification counts it.
-Result<Pooling> ReadPooling(ConfigReader& reader) {
-  constexpr size_t kRank = 4;
-  const size_t type = reader.Count("pooling_type", 0, kRank, 0);
-  if (type == kRank) {
-    return Errorf(Code::kUnsupported,
-                  "%spooling_type is %zu: the model ranks pairs of texts, which this build can't do",
-                  reader.prefix().c_str(), type);
-  }
-  constexpr Pooling kPoolings[] = {Pooling::kUnknown, Pooling::kMean, Pooling::kFirst, Pooling::kLast};
-  return kPoolings[type];
-}
-
 Result<ModelConfig> ReadConfig(const Metadata& metadata, const WeightSource& source) {
   MOONLIT_ASSIGN_OR_RETURN(
       ModelConfig config,
@@ -27,7 +14,6 @@ Result<ModelConfig> ReadConfig(const Metadata& metadata, const WeightSource& sou
   config.rope.pairs = RopePairs::kNone;
   ConfigReader reader(metadata, "bert");
   config.bidirectional = !reader.Flag("attention.causal", false);
-  MOONLIT_ASSIGN_OR_RETURN(config.pooling, ReadPooling(reader));
   MOONLIT_RETURN_IF_ERROR(reader.status());
   constexpr char kTypes[] = "tokenizer.ggml.token_type_count";
   if (!metadata.Has(kTypes)) {

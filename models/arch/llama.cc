@@ -3,7 +3,7 @@
 // Mixtral (Jiang et al. 2024, arXiv:2401.04088). Pre-norm decoder: RMS norm, grouped-query attention with RoPE over neighbouring
 // pairs (the converter permutes q and k rows so), SwiGLU. Llama 3.1 and later bring divisors of the RoPE frequencies as the
 // tensor rope_freqs. Mixtral has experts, whose weights are a softmax over the chosen: what is left of the softmax over all when
-// it is divided by its sum.
+// it is divided by its sum. Some have LongRoPE (Ding et al. 2024, arXiv:2402.13753): divisors for short texts and for long ones.
 #include "models/arch/architecture.h"
 
 namespace moonlit {
@@ -21,7 +21,9 @@ Result<ModelConfig> ReadConfig(const Metadata& metadata, const WeightSource& sou
 
 void BuildGraph(const ModelConfig& given, WeightBinder& bind, Graph& graph) {
   ModelConfig config = given;
-  config.rope.divisors = bind.OptionalVector("rope_freqs.weight", config.rope.dims / 2);
+  BindLongRope(bind, config);
+  if (config.rope.divisors == kNoWeight)
+    config.rope.divisors = bind.OptionalVector("rope_freqs.weight", config.rope.dims / 2);
   config.local_rope = config.rope;
   DecoderBuilder(bind, graph, config, {.scores = RouterScores::kSoftmaxOfChosen}).Build();
 }

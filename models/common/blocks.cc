@@ -47,6 +47,7 @@ AttentionSpec DecoderBuilder::Spec(size_t layer) const {
   spec.scale = config_.attention_scale != 0 ? config_.attention_scale
                                             : static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec.key_dim)));
   spec.alibi_max_bias = config_.alibi_max_bias;
+  spec.alibi_scale = config_.alibi_scale;
   spec.softcap = config_.attention_softcap;
   spec.window = local ? config_.window : 0;
   spec.rope = local ? config_.local_rope : config_.rope;
@@ -187,7 +188,7 @@ void DecoderBuilder::Head(ValueId x) {
   if (config_.logit_divisor != 1) x = graph_.Scale(x, 1 / config_.logit_divisor);
   const bool tied = !bind_.Has("output.weight");
   const WeightId head = bind_.Matrix(tied ? "token_embd.weight" : "output.weight", config_.vocab, config_.width);
-  graph_.Logits(x, head, bind_.OptionalVector("output.bias", config_.vocab), config_.logit_softcap);
+  graph_.Logits(x, head, bind_.OptionalVector("output.bias", config_.vocab), config_.logit_softcap, config_.pooling);
 }
 
 void DecoderBuilder::Build() {

@@ -164,6 +164,28 @@ void ReadNumbers(ConfigReader& reader, ModelConfig& config, const CommonFeatures
   if (Reads(features, "use_parallel_residual")) config.parallel_residual = reader.Flag("use_parallel_residual", false);
 }
 
+// "pooling_type" as GGUF's specification counts it.
+Pooling ReadPooling(ConfigReader& reader) {
+  constexpr size_t kRank = 4;
+  constexpr Pooling kPoolings[] = {Pooling::kUnknown, Pooling::kMean, Pooling::kFirst, Pooling::kLast};
+  const size_t type = reader.Count("pooling_type", 0, kRank, 0);
+  if (type != kRank) return kPoolings[type];
+  reader.Fail(Errorf(Code::kUnsupported,
+                     "%spooling_type is %zu: the model ranks pairs of texts, which this build can't do",
+                     reader.prefix().c_str(), type));
+  return Pooling::kUnknown;
+}
+
+// "longrope" says no more than that the file has divisors of the frequencies.
+Status CheckLongRope(const Metadata& metadata, const WeightSource& source, const std::string& architecture) {
+  const std::string key = architecture + ".rope.scaling.type";
+  if (!metadata.Has(key)) return Status();
+  MOONLIT_ASSIGN_OR_RETURN(const std::string type, metadata.GetString(key));
+  if (type != "longrope" || source.Find("rope_factors_long.weight") != nullptr) return Status();
+  return Errorf(Code::kUnsupported, "%s is longrope, which needs tensor rope_factors_long.weight, the file has none",
+                key.c_str());
+}
+
 }  // namespace
 
 size_t ConfigReader::CheckCount(const std::string& key, uint64_t value, size_t low, size_t high) {
@@ -302,8 +324,10 @@ Result<ModelConfig> ReadCommonConfig(const Metadata& metadata, const WeightSourc
   config.rope = config.local_rope = ReadRopeSpec(reader, config.key_dim, config.n_ctx_train);
   ReadExperts(reader, config, features.experts);
   ReadNumbers(reader, config, features);
+  config.pooling = ReadPooling(reader);
   MOONLIT_RETURN_IF_ERROR(reader.status());
   MOONLIT_RETURN_IF_ERROR(RefuseForeignKeys(metadata, config, features));
+  MOONLIT_RETURN_IF_ERROR(CheckLongRope(metadata, source, architecture));
   MOONLIT_RETURN_IF_ERROR(ReadVocabulary(metadata, source, reader, config));
   MOONLIT_RETURN_IF_ERROR(reader.status());
   return config;

@@ -43,12 +43,13 @@ struct ModelConfig {
   RopeSpec rope, local_rope;    // pairs and divisors are set by the architecture
   float attention_softcap = 0, logit_softcap = 0;  // 0: off
   float alibi_max_bias = 0;                        // 0: off
+  float alibi_scale = 1;                           // of its slopes
   float clamp_qkv = 0;                             // queries, keys and values are clamped to it; 0: off
   bool parallel_residual = false;
-  bool bidirectional = false;  // an encoder: tokens see each other whatever their order
-  size_t token_types = 0;      // BERT's kinds of text, of which we have the first
-  Pooling pooling = Pooling::kUnknown;
-  size_t layer_input_width = 0;  // of what Gemma 4's layers get beside the residual stream
+  bool bidirectional = false;           // an encoder: tokens see each other whatever their order
+  size_t token_types = 0;               // BERT's kinds of text, of which we have the first
+  Pooling pooling = Pooling::kUnknown;  // how a text becomes a vector, where the file says it
+  size_t layer_input_width = 0;         // of what Gemma 4's layers get beside the residual stream
   // Factors of the embedding, of what each block adds to the residual stream, and divisor of the logits; of q . k.
   float embedding_scale = 1, residual_scale = 1, logit_divisor = 1, attention_scale = 0;
 };

@@ -175,7 +175,8 @@ void RefuseForeignSettings(HuggingFaceConfig& config, const Family& family) {
     if (std::find(windowed.begin(), windowed.end(), true) != windowed.end())
       config.Refuse("layer_types", "full_attention for this architecture");
   }
-  config.Expect("quantization_config", nullptr);
+  if (config.Has("quantization_config"))
+    config.Refuse("quantization_config", "weights as they are, in F32, F16 or BF16 (of BitNet: a GGUF file)");
   config.Expect("use_bidirectional_attention", false);
   config.Expect("use_sliding_window", false);
   if (std::string_view(family.architecture) != "olmo") config.Expect("clip_qkv", nullptr);

@@ -121,7 +121,7 @@ bool HuggingFaceConfig::Flag(const char* field, bool otherwise) {
 void HuggingFaceConfig::Expect(const char* field, const Json& value) {
   const Json* found = Find(field);
   if (found == nullptr || *found == value) return;
-  Refuse(field, Shown(value));
+  Refuse(field, value.is_null() ? "models without it" : Shown(value));
 }
 
 void HuggingFaceConfig::Refuse(const char* field, const std::string& computed) {

@@ -60,6 +60,8 @@ class HuggingFaceConfig {
   std::vector<MadeTensor> RopeTensors();
   // LongRoPE's factor of cos and sin; 0: another kind of RoPE.
   double LongRopeMagnitude();
+  // Tokens that the model was first made for.
+  double OriginalContext();
 
   const Status& status() const { return status_; }
 
@@ -73,7 +75,6 @@ class HuggingFaceConfig {
   double RopeNumber(const char* field, double otherwise);
   std::vector<float> RopeFactors(const char* field, size_t count);
   std::vector<float> Llama3Divisors();
-  double OriginalContext();
   // 0: the config does not say.
   double RopeTheta();
   double SlidingRopeTheta();

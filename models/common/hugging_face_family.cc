@@ -12,9 +12,19 @@ namespace {
 
 void NoKeys(HuggingFaceConfig&, const std::string&, MetadataMap&) {}
 
+// What they say where the kind of RoPE is LongRoPE. Phi-3's files have the numbers without the type.
+void LongRopeKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  const double factor = config.LongRopeMagnitude();
+  if (factor <= 0) return;
+  metadata.Set(prefix + "rope.scaling.type", std::string("longrope"));
+  metadata.Set(prefix + "rope.scaling.original_context_length", static_cast<uint32_t>(config.OriginalContext()));
+  metadata.Set(prefix + "rope.scaling.attn_factor", static_cast<float>(factor));
+}
+
 void LlamaKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
   metadata.Set(prefix + "vocab_size", config.Count("vocab_size"));
   metadata.Set(prefix + "rope.dimension_count", config.HeadDim());
+  LongRopeKeys(config, prefix, metadata);
 }
 
 // One for all layers, or none. transformers' window has the token itself and sliding_window - 1 before it, as GGUF's.
@@ -211,8 +221,9 @@ void FalconKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMa
   metadata.Set(prefix + "context_length", config.Has(context) ? config.Count(context) : uint32_t{2048});
   metadata.Set(prefix + "tensor_data_layout", std::string("jploski"));
   config.Expect("hidden_act", "gelu");
-  config.Expect("alibi", false);
-  config.Expect("parallel_attn", true);
+  // transformers rounds the biases to bfloat16 on their way, which changes them from position 256 on; here they are as the paper has them.
+  if (config.Flag("alibi", false)) metadata.Set(prefix + "attention.max_alibi_bias", 8.0f);
+  if (config.Flag("new_decoder_architecture", false)) config.Expect("parallel_attn", true);
 }
 
 void MptKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
@@ -225,6 +236,14 @@ void MptKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& 
   for (const char* field : {"attn_config.softmax_scale", "logit_scale"}) config.Expect(field, nullptr);
   for (const char* field : {"attn_config.qk_ln", "attn_config.prefix_lm", "attn_config.rope"})
     config.Expect(field, false);
+}
+
+void BertKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  config.Expect("hidden_act", "gelu");
+  config.Expect("position_embedding_type", "absolute");
+  for (const char* field : {"is_decoder", "add_cross_attention"}) config.Expect(field, false);
+  metadata.Set(prefix + "attention.causal", false);
+  metadata.Set("tokenizer.ggml.token_type_count", config.Count("type_vocab_size"));
 }
 
 const Family kFamilies[] = {

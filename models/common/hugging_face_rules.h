@@ -215,8 +215,33 @@ inline constexpr NameRule kMptRules[] = {
     {"transformer.blocks.%.ffn.down_proj.weight", "blk.%.ffn_down.weight"},
     {"transformer.blocks.%.ffn.down_proj.bias", "blk.%.ffn_down.bias"},
 };
-// Tables that can be computed, which old checkpoints carry along.
-inline constexpr const char* kIgnored[] = {".rotary_emb.inv_freq",   ".attn.bias",   ".attention.bias",
-                                           ".rotary_emb.cos_cached", ".masked_bias", ".rotary_emb.sin_cached"};
+inline constexpr NameRule kBertRules[] = {
+    {"embeddings.word_embeddings.weight", "token_embd.weight"},
+    {"embeddings.position_embeddings.weight", "position_embd.weight"},
+    {"embeddings.token_type_embeddings.weight", "token_types.weight"},
+    {"embeddings.LayerNorm.weight", "token_embd_norm.weight"},
+    {"embeddings.LayerNorm.bias", "token_embd_norm.bias"},
+    {"encoder.layer.%.attention.self.query.weight", "blk.%.attn_q.weight"},
+    {"encoder.layer.%.attention.self.query.bias", "blk.%.attn_q.bias"},
+    {"encoder.layer.%.attention.self.key.weight", "blk.%.attn_k.weight"},
+    {"encoder.layer.%.attention.self.key.bias", "blk.%.attn_k.bias"},
+    {"encoder.layer.%.attention.self.value.weight", "blk.%.attn_v.weight"},
+    {"encoder.layer.%.attention.self.value.bias", "blk.%.attn_v.bias"},
+    {"encoder.layer.%.attention.output.dense.weight", "blk.%.attn_output.weight"},
+    {"encoder.layer.%.attention.output.dense.bias", "blk.%.attn_output.bias"},
+    {"encoder.layer.%.attention.output.LayerNorm.weight", "blk.%.attn_output_norm.weight"},
+    {"encoder.layer.%.attention.output.LayerNorm.bias", "blk.%.attn_output_norm.bias"},
+    {"encoder.layer.%.intermediate.dense.weight", "blk.%.ffn_up.weight"},
+    {"encoder.layer.%.intermediate.dense.bias", "blk.%.ffn_up.bias"},
+    {"encoder.layer.%.output.dense.weight", "blk.%.ffn_down.weight"},
+    {"encoder.layer.%.output.dense.bias", "blk.%.ffn_down.bias"},
+    {"encoder.layer.%.output.LayerNorm.weight", "blk.%.layer_output_norm.weight"},
+    {"encoder.layer.%.output.LayerNorm.bias", "blk.%.layer_output_norm.bias"},
+};
+// Tables that can be computed, which old checkpoints carry along; and BERT's pooler, a layer for classifying that no embedding of a text
+// goes through (sentence-transformers pools what it reads).
+inline constexpr const char* kIgnored[] = {".rotary_emb.inv_freq",    ".attn.bias",          ".attention.bias",
+                                           ".rotary_emb.cos_cached",  ".masked_bias",        ".rotary_emb.sin_cached",
+                                           "embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"};
 
 }  // namespace moonlit

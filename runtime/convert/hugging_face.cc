@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "runtime/convert/write_tensors.h"
 #include "runtime/text/bounded_json.h"
 #include "runtime/text/tokenizer_json.h"
+#include "runtime/text/tokenizer_json_parts.h"
 
 namespace moonlit {
 namespace {
@@ -98,9 +100,48 @@ void SetTokenizerKeys(const TokenizerData& data, MetadataMap* metadata) {
   flag("add_eos_token", data.add_eos);
   flag("add_space_prefix", data.add_space_prefix);
   flag("normalizer.nfc", data.normalizer_nfc);
+  flag("normalizer.lowercase", data.normalizer_lowercase);
+  flag("normalizer.strip_accents", data.normalizer_strip_accents);
   if (!data.strip_left_ids.empty()) metadata->Set(prefix + "strip_left_token_ids", data.strip_left_ids);
   if (!data.strip_right_ids.empty()) metadata->Set(prefix + "strip_right_token_ids", data.strip_right_ids);
   if (!data.chat_template.empty()) metadata->Set("tokenizer.chat_template", data.chat_template);
+}
+
+// What sentence-transformers does with the hidden states, by modules.json and the pooling's own config; absent: nothing.
+Status SetPooling(const std::string& folder, const std::string& architecture, MetadataMap* metadata) {
+  MOONLIT_ASSIGN_OR_RETURN(const std::string text, ReadOptional(folder + "/modules.json"));
+  if (text.empty()) return Status();
+  const Json modules = ParseBoundedJson(text);
+  if (!modules.is_array()) return Errorf(Code::kCorrupt, "folder %s: modules.json: expected an array", folder.c_str());
+  for (const Json& module : modules) {
+    const std::string type = json_parts::Text(module, "type"), path = json_parts::Text(module, "path");
+    if (type.ends_with(".Transformer") || type.ends_with(".Normalize")) continue;
+    if (!type.ends_with(".Pooling") || path.empty() || path.find_first_of("/\\.") != std::string::npos) {
+      return Errorf(Code::kUnsupported,
+                    "folder %s: modules.json has a module \"%s\" in \"%s\", which this build can't compute",
+                    folder.c_str(), type.substr(0, 80).c_str(), path.substr(0, 80).c_str());
+    }
+    MOONLIT_ASSIGN_OR_RETURN(const std::string config, ReadText(folder + "/" + path + "/config.json", kMostJsonBytes));
+    Json pooling = ParseBoundedJson(config);
+    if (!pooling.is_object()) pooling = Json::object();
+    std::string chosen;
+    for (const auto& [mode, on] : pooling.items()) {
+      if (mode.starts_with("pooling_mode_") && on == true) chosen += (chosen.empty() ? "" : ", ") + mode;
+    }
+    static constexpr std::pair<const char*, uint32_t> kModes[] = {
+        {"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
+    const auto known =
+        std::find_if(std::begin(kModes), std::end(kModes), [&](const auto& m) { return chosen == m.first; });
+    if (known == std::end(kModes)) {
+      return Errorf(
+          Code::kUnsupported,
+          "folder %s: %s/config.json pools by \"%s\": this build knows pooling_mode_mean_tokens, _cls_token and "
+          "_lasttoken, one of them",
+          folder.c_str(), path.c_str(), chosen.substr(0, 200).c_str());
+    }
+    metadata->Set(architecture + ".pooling_type", known->second);
+  }
+  return Status();
 }
 
 // "135M", or "8x7B" where there are experts (gguf-py's naming convention): two digits where one would be left.
@@ -173,6 +214,7 @@ Result<HuggingFaceModel> OpenHuggingFace(const std::string& folder, const std::s
   MOONLIT_ASSIGN_OR_RETURN(const TokenizerData tokenizer,
                            ReadTokenizer(folder, pre, architecture, table->shape.rows()));
   SetTokenizerKeys(tokenizer, &metadata);
+  MOONLIT_RETURN_IF_ERROR(SetPooling(folder, architecture, &metadata));
   return HuggingFaceModel{std::make_shared<const MetadataMap>(std::move(metadata)), std::move(source)};
 }
 

@@ -32,8 +32,9 @@ class PlanImpl : public Plan {
   size_t hidden_width() const override { return gives_hidden() ? output_width() : bindings_.head_input.width; }
   size_t input_width() const override { return input_width_; }
   Pooling pooling() const override {
-    const auto* hidden = std::get_if<HiddenAttributes>(&graph_.nodes().back().attributes);
-    return hidden != nullptr ? hidden->pooling : Pooling::kUnknown;
+    const Attributes& last = graph_.nodes().back().attributes;
+    const auto* hidden = std::get_if<HiddenAttributes>(&last);
+    return hidden != nullptr ? hidden->pooling : std::get<LogitsAttributes>(last).pooling;
   }
   const PlanOptions& options() const override { return options_; }
   const std::vector<PageLayout>& cache_groups() const override { return groups_; }

@@ -201,8 +201,8 @@ ValueId Graph::WeightedSum(ValueId weights, ValueId v, const PairSpec& spec) {
 }
 void Graph::Hidden(ValueId x, Pooling pooling) { Append(Op::kHidden, {x}, {}, HiddenAttributes{pooling}); }
 
-void Graph::Logits(ValueId x, WeightId head, WeightId bias, float softcap) {
-  Append(Op::kLogits, {x}, WithOptional({head}, {bias}), LogitsAttributes{softcap});
+void Graph::Logits(ValueId x, WeightId head, WeightId bias, float softcap, Pooling pooling) {
+  Append(Op::kLogits, {x}, WithOptional({head}, {bias}), LogitsAttributes{softcap, pooling});
 }
 
 Status Graph::Finish() const {

@@ -92,6 +92,7 @@ struct AttentionSpec {
   bool bidirectional = false;
   // ALiBi (Press et al. 2022, arXiv:2108.12409): score -= slope(h) * (i - j), see AlibiSlope; 0: off. bloom: 8.
   float alibi_max_bias = 0;
+  float alibi_scale = 1;       // multiplies the slopes: falcon scales the sum of score and bias
   WeightId sinks = kNoWeight;  // [heads] logits that join a row's softmax and have no value (gpt-oss), or kNoWeight
   RopeSpec rope;               // RopePairs::kNone: this layer does not rotate
   QueryTemperature temperature;
@@ -204,6 +205,7 @@ struct HiddenAttributes {
 };
 struct LogitsAttributes {
   float softcap;
+  Pooling pooling;  // of the hidden states, where the model's file says how a text becomes a vector
 };
 
 using Attributes =
@@ -310,7 +312,8 @@ class Graph {
   // x is the output, of a model that makes embeddings of texts. Ends the graph.
   void Hidden(ValueId x, Pooling pooling);
   // head: [vocab, d], bias: [vocab]. softcap: logits become softcap * tanh(logits / softcap); 0: off. Ends the graph.
-  void Logits(ValueId x, WeightId head, WeightId bias = kNoWeight, float softcap = 0);
+  void Logits(ValueId x, WeightId head, WeightId bias = kNoWeight, float softcap = 0,
+              Pooling pooling = Pooling::kUnknown);
 
   // OK when every rule held and the graph ends in Logits; else the first fault, naming op, layer and weight.
   Status Finish() const;

@@ -119,9 +119,12 @@ Status CheckMask(const AttentionSpec& spec) {
                   "a window of %zu and chunks of %zu%s: expected up to 2^40, and no chunks in an encoder", spec.window,
                   spec.chunk, spec.bidirectional ? " of an encoder" : "");
   }
-  if (IsCount(spec.softcap) && IsCount(spec.alibi_max_bias) && IsCount(spec.temperature.scale)) return Status();
-  return Errorf(Code::kCorrupt, "a softcap of %g, an ALiBi bias of %g, a temperature's scale of %g: expected 0 to 1e6",
-                double{spec.softcap}, double{spec.alibi_max_bias}, spec.temperature.scale);
+  if (IsCount(spec.softcap) && IsCount(spec.alibi_max_bias) && IsCount(spec.alibi_scale) &&
+      IsCount(spec.temperature.scale))
+    return Status();
+  return Errorf(Code::kCorrupt,
+                "a softcap of %g, an ALiBi bias of %g times %g, a temperature's scale of %g: expected 0 to 1e6",
+                double{spec.softcap}, double{spec.alibi_max_bias}, double{spec.alibi_scale}, spec.temperature.scale);
 }
 
 // What does not depend on who writes the keys.

@@ -47,34 +47,18 @@ class Importer {
 
   Result<TokenizerData> Run() {
     const Json& model = json_parts::Field(json_, "model");
-    const std::string type = json_parts::Text(model, "type");
-    if (!model.is_object() || (type.empty() ? !model.contains("merges") : type != "BPE")) {
-      return Errorf(Code::kUnsupported,
-                    "%s: model of type \"%s\": this build reads BPE, byte-level or with byte fallback", kFile,
-                    type.substr(0, 40).c_str());
-    }
-    bytes_fall_back_ = json_parts::Flag(model, "byte_fallback", false);
-    data_.model = bytes_fall_back_ ? "llama" : "gpt2";
-    MOONLIT_RETURN_IF_ERROR(json_parts::RefuseForeignParts(json_, bytes_fall_back_));
+    MOONLIT_ASSIGN_OR_RETURN(kind_, KindOf(model));
+    MOONLIT_RETURN_IF_ERROR(json_parts::RefuseForeignParts(json_, kind_));
     MOONLIT_RETURN_IF_ERROR(ReadVocabulary(model));
     MOONLIT_RETURN_IF_ERROR(ReadAddedTokens());
     FillHoles();
-    MOONLIT_RETURN_IF_ERROR(ReadMerges(model));
-    if (bytes_fall_back_) {
-      data_.pre = "default";
-      SetScores();
-      data_.add_space_prefix = AddsSpace();
+    data_.pre = "default";
+    if (words()) {
+      data_.model = "bert";
+      MOONLIT_RETURN_IF_ERROR(SetWords(json_parts::Text(model, "unk_token")));
     } else {
-      data_.pre = std::string(files_.pre);
-      if (data_.pre.empty()) {
-        MOONLIT_ASSIGN_OR_RETURN(const json_parts::PreTokenizerName found,
-                                 json_parts::FindPreTokenizer(json_, files_.architecture));
-        data_.pre = found.name;
-        data_.normalizer_nfc = found.normalizer_nfc;
-      }
+      MOONLIT_RETURN_IF_ERROR(SetPairs(model));
     }
-    SetSpecialTokens(json_parts::Text(model, "unk_token"));
-    MOONLIT_RETURN_IF_ERROR(SetAddedAtEnds());
     SetChatTemplate();
     data_.architecture = std::string(files_.architecture);
     return std::move(data_);
@@ -82,7 +66,7 @@ class Importer {
 
   // From tokenizer.model, and what the other files add to it.
   Result<TokenizerData> RunPieces(const SentencePieceModel& model, const Json& added) {
-    bytes_fall_back_ = true;
+    kind_ = json_parts::JsonKind::kPieces;
     data_.model = "llama";
     data_.pre = "default";
     const Json& decoder = json_parts::Field(config_, "added_tokens_decoder");
@@ -114,6 +98,66 @@ class Importer {
   }
 
  private:
+  bool pieces() const { return kind_ == json_parts::JsonKind::kPieces; }
+  bool words() const { return kind_ == json_parts::JsonKind::kWords; }
+
+  static Result<json_parts::JsonKind> KindOf(const Json& model) {
+    const std::string type = json_parts::Text(model, "type");
+    if (type == "WordPiece") return json_parts::JsonKind::kWords;
+    if (!model.is_object() || (type.empty() ? !model.contains("merges") : type != "BPE")) {
+      return Errorf(Code::kUnsupported,
+                    "%s: model of type \"%s\": this build reads BPE, byte-level or with byte fallback, and WordPiece",
+                    kFile, type.substr(0, 40).c_str());
+    }
+    const bool pieces = json_parts::Flag(model, "byte_fallback", false);
+    return pieces ? json_parts::JsonKind::kPieces : json_parts::JsonKind::kBytes;
+  }
+
+  // What BPE has beyond a vocabulary.
+  Status SetPairs(const Json& model) {
+    data_.model = pieces() ? "llama" : "gpt2";
+    MOONLIT_RETURN_IF_ERROR(ReadMerges(model));
+    if (pieces()) {
+      SetScores();
+      data_.add_space_prefix = AddsSpace();
+    } else {
+      data_.pre = std::string(files_.pre);
+      if (data_.pre.empty()) {
+        MOONLIT_ASSIGN_OR_RETURN(const json_parts::PreTokenizerName found,
+                                 json_parts::FindPreTokenizer(json_, files_.architecture));
+        data_.pre = found.name;
+        data_.normalizer_nfc = found.normalizer_nfc;
+      }
+    }
+    SetSpecialTokens(json_parts::Text(model, "unk_token"));
+    return SetAddedAtEnds();
+  }
+
+  // What WordPiece has. GGUF marks the pieces that begin a word, the file those that do not ("##ing").
+  Status SetWords(const std::string& unknown) {
+    SetSpecialTokens(unknown);
+    for (size_t i = 0; i < data_.tokens.size(); ++i) {
+      if (data_.token_types[i] != static_cast<int32_t>(TokenType::kNormal)) continue;
+      std::string& token = data_.tokens[i];
+      token = token.starts_with("##") ? token.substr(2) : std::string(kMetaSpace) + token;
+    }
+    json_parts::ForEachStep(json_parts::Field(json_, "normalizer"), "normalizers", [&](const Json& step) {
+      const bool lowercase = json_parts::Flag(step, "lowercase", true);
+      const bool strip = json_parts::Flag(step, "strip_accents", lowercase);
+      if (!lowercase) data_.normalizer_lowercase = false;
+      if (strip != lowercase) data_.normalizer_strip_accents = strip;
+    });
+    std::string before, after;
+    ReadEnds(&before, &after);
+    if (data_.cls_id != kNoToken && data_.sep_id != kNoToken && IdOf(before) == data_.cls_id &&
+        IdOf(after) == data_.sep_id)
+      return Status();
+    return Errorf(Code::kUnsupported,
+                  "%s: post_processor puts \"%s\" before a text and \"%s\" behind it, where tokenizer_config.json's "
+                  "cls_token and sep_token belong: this build can't compute it",
+                  kFile, before.substr(0, 60).c_str(), after.substr(0, 60).c_str());
+  }
+
   // Places a token; ids are those of rows of the embedding.
   Status Place(const std::string& token, const Json& id, TokenType type, bool replace) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= most_) {
@@ -138,7 +182,7 @@ class Importer {
     const Json& added = json_parts::Field(json_, "added_tokens");
     most_ = files_.vocab_size != 0 ? files_.vocab_size : vocabulary.size() + (added.is_array() ? added.size() : 0);
     for (const auto& [token, id] : vocabulary.items()) {
-      const TokenType type = bytes_fall_back_ && IsByteToken(token) ? TokenType::kByte : TokenType::kNormal;
+      const TokenType type = pieces() && IsByteToken(token) ? TokenType::kByte : TokenType::kNormal;
       MOONLIT_RETURN_IF_ERROR(Place(token, id, type, false));
     }
     return Status();
@@ -147,8 +191,7 @@ class Importer {
   Status ReadAddedTokens() {
     const Json& added = json_parts::Field(json_, "added_tokens");
     if (!added.is_array()) return Status();
-    for (const Json& token : added)
-      MOONLIT_RETURN_IF_ERROR(AddToken(token, json_parts::Field(token, "id"), !bytes_fall_back_));
+    for (const Json& token : added) MOONLIT_RETURN_IF_ERROR(AddToken(token, json_parts::Field(token, "id"), !pieces()));
     return Status();
   }
 
@@ -241,7 +284,7 @@ class Importer {
       }
       data_.*field = id;
     }
-    if (!bytes_fall_back_) return;
+    if (!pieces() && !words()) return;
     if (const int64_t id = IdOf(unknown); id != kNoToken) {
       data_.unk_id = id;
       data_.token_types[static_cast<size_t>(id)] = static_cast<int32_t>(TokenType::kUnknown);
@@ -260,16 +303,28 @@ class Importer {
     }
   }
 
-  // What tokenizer_config.json says, else what the template of the post-processor puts around one text.
-  Status SetAddedAtEnds() {
-    std::string before, after;
+  // What a post-processor puts around one text.
+  void ReadEnds(std::string* before, std::string* after) const {
     bool behind = false;
     json_parts::ForEachStep(json_parts::Field(json_, "post_processor"), "processors", [&](const Json& step) {
       for (const Json& part : json_parts::Field(step, "single")) {
-        (behind ? after : before) += json_parts::Text(json_parts::Field(part, "SpecialToken"), "id");
+        *(behind ? after : before) += json_parts::Text(json_parts::Field(part, "SpecialToken"), "id");
         behind |= part.contains("Sequence");
       }
+      if (json_parts::Text(step, "type") != "BertProcessing") return;
+      const auto first = [&](const char* name) {  // ["[CLS]", 101]
+        const Json& pair = json_parts::Field(step, name);
+        return pair.is_array() && !pair.empty() && pair[0].is_string() ? pair[0].get<std::string>() : std::string();
+      };
+      *before = first("cls");
+      *after = first("sep");
     });
+  }
+
+  // What tokenizer_config.json says, else what the post-processor does.
+  Status SetAddedAtEnds() {
+    std::string before, after;
+    ReadEnds(&before, &after);
     const auto decide = [&](const char* flag, const std::string& token, int64_t id) -> Result<bool> {
       const Json& stated = json_parts::Field(config_, flag);
       if (stated.is_boolean()) return stated.get<bool>();
@@ -303,7 +358,7 @@ class Importer {
   const Json& json_;
   const Json& config_;
   const Json& model_config_;
-  bool bytes_fall_back_ = false;
+  json_parts::JsonKind kind_ = json_parts::JsonKind::kBytes;
   uint64_t most_ = 0;  // ids are below
   TokenizerData data_;
   std::unordered_map<std::string, int32_t> ids_;

@@ -2,6 +2,7 @@
 #include "runtime/text/tokenizer_json_refusals.h"
 
 #include <string>
+#include <string_view>
 
 #include "runtime/text/tokenizer_json_parts.h"
 #include "runtime/text/utf8.h"
@@ -20,10 +21,12 @@ Status Refused(const std::string& part, const Json& value) {
                 Shown(value).c_str());
 }
 
-Status RefuseModel(const Json& model, bool pieces) {
+Status RefuseModel(const Json& model, JsonKind kind) {
+  const bool pieces = kind == JsonKind::kPieces, words = kind == JsonKind::kWords;
   for (const char* field : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     const Json& value = Field(model, field);
-    if (!value.is_null() && value != "") return Refused(std::string("model.") + field, value);
+    const char* usual = words && std::string_view(field).starts_with("cont") ? "##" : "";
+    if (!value.is_null() && value != usual) return Refused(std::string("model.") + field, value);
   }
   if (const Json& dropout = Field(model, "dropout"); !dropout.is_null() && dropout != 0)
     return Refused("model.dropout", dropout);
@@ -34,16 +37,19 @@ Status RefuseModel(const Json& model, bool pieces) {
 
 bool IsText(const Json& pattern, const char* text) { return Field(pattern, "String") == text; }
 
-bool KnownNormalizer(const Json& step, bool pieces) {
+bool KnownNormalizer(const Json& step, JsonKind kind) {
   const std::string type = Text(step, "type");
-  if (!pieces) return type == "NFC";
+  if (kind == JsonKind::kBytes) return type == "NFC";
+  if (kind == JsonKind::kWords)
+    return type == "BertNormalizer" && Flag(step, "clean_text", true) && Flag(step, "handle_chinese_chars", true);
   return (type == "Prepend" && Text(step, "prepend") == kMetaSpace) ||
          (type == "Replace" && IsText(Field(step, "pattern"), " ") && Text(step, "content") == kMetaSpace);
 }
 
-bool KnownPreTokenizer(const Json& step, bool pieces) {
+bool KnownPreTokenizer(const Json& step, JsonKind kind) {
   const std::string type = Text(step, "type");
-  if (!pieces) return type != "ByteLevel" || !Flag(step, "add_prefix_space", false);
+  if (kind == JsonKind::kWords) return type == "BertPreTokenizer";
+  if (kind == JsonKind::kBytes) return type != "ByteLevel" || !Flag(step, "add_prefix_space", false);
   // Gemma's: after normalizing there is no space left to split at.
   if (type == "Split")
     return IsText(Field(step, "pattern"), " ") && Text(step, "behavior") == "MergedWithPrevious" &&
@@ -53,18 +59,18 @@ bool KnownPreTokenizer(const Json& step, bool pieces) {
 
 // Every step of `part` by `known`.
 template <typename Known>
-Status RefuseSteps(const Json& tokenizer, const char* part, const char* list, bool pieces, const Known& known) {
+Status RefuseSteps(const Json& tokenizer, const char* part, const char* list, JsonKind kind, const Known& known) {
   const Json& steps = Field(tokenizer, part);
   if (!steps.is_null() && !steps.is_object())
     return Errorf(Code::kCorrupt, "tokenizer.json: %s: expected an object, found %s", part, Shown(steps).c_str());
   Status status;
   ForEachStep(steps, list, [&](const Json& step) {
-    if (status.ok() && !known(step, pieces)) status = Refused(part, step);
+    if (status.ok() && !known(step, kind)) status = Refused(part, step);
   });
   return status;
 }
 
-Status RefuseAddedTokens(const Json& tokenizer, bool pieces) {
+Status RefuseAddedTokens(const Json& tokenizer, JsonKind kind) {
   const Json& added = Field(tokenizer, "added_tokens");
   const bool normalizes = !Field(tokenizer, "normalizer").is_null();
   for (const Json& token : added.is_array() ? added : Json::array()) {
@@ -77,7 +83,9 @@ Status RefuseAddedTokens(const Json& tokenizer, bool pieces) {
                       Shown(value).c_str());
       if (std::string_view(field).ends_with("strip")) continue;
       // Sought in the normalized text, which is the text itself, or has the same ASCII characters.
-      if (std::string_view(field) == "normalized" && (!normalizes || (!pieces && Utf8IsAscii(content)))) continue;
+      if (std::string_view(field) == "normalized" &&
+          (!normalizes || (kind == JsonKind::kBytes && Utf8IsAscii(content))))
+        continue;
       return Errorf(Code::kUnsupported,
                     "tokenizer.json: added_tokens: token \"%s\" has %s, which this build can't compute",
                     content.substr(0, 60).c_str(), field);
@@ -98,10 +106,11 @@ bool IsPlainTemplate(const Json& single) {
   return texts == 1 && last <= 1 && single.size() - last <= 2;
 }
 
-Status RefusePostProcessors(const Json& tokenizer) {
+Status RefusePostProcessors(const Json& tokenizer, JsonKind kind) {
   size_t templates = 0;
-  return RefuseSteps(tokenizer, "post_processor", "processors", false, [&](const Json& step, bool) {
+  return RefuseSteps(tokenizer, "post_processor", "processors", kind, [&](const Json& step, JsonKind) {
     const std::string type = Text(step, "type");
+    if (type == "BertProcessing") return kind == JsonKind::kWords && ++templates == 1;
     if (type != "TemplateProcessing") return type == "ByteLevel";
     return ++templates == 1 && IsPlainTemplate(Field(step, "single"));
   });
@@ -109,12 +118,12 @@ Status RefusePostProcessors(const Json& tokenizer) {
 
 }  // namespace
 
-Status RefuseForeignParts(const Json& tokenizer, bool pieces) {
-  MOONLIT_RETURN_IF_ERROR(RefuseModel(Field(tokenizer, "model"), pieces));
-  MOONLIT_RETURN_IF_ERROR(RefuseSteps(tokenizer, "normalizer", "normalizers", pieces, KnownNormalizer));
-  MOONLIT_RETURN_IF_ERROR(RefuseSteps(tokenizer, "pre_tokenizer", "pretokenizers", pieces, KnownPreTokenizer));
-  MOONLIT_RETURN_IF_ERROR(RefuseAddedTokens(tokenizer, pieces));
-  return RefusePostProcessors(tokenizer);
+Status RefuseForeignParts(const Json& tokenizer, JsonKind kind) {
+  MOONLIT_RETURN_IF_ERROR(RefuseModel(Field(tokenizer, "model"), kind));
+  MOONLIT_RETURN_IF_ERROR(RefuseSteps(tokenizer, "normalizer", "normalizers", kind, KnownNormalizer));
+  MOONLIT_RETURN_IF_ERROR(RefuseSteps(tokenizer, "pre_tokenizer", "pretokenizers", kind, KnownPreTokenizer));
+  MOONLIT_RETURN_IF_ERROR(RefuseAddedTokens(tokenizer, kind));
+  return RefusePostProcessors(tokenizer, kind);
 }
 
 }  // namespace moonlit::json_parts

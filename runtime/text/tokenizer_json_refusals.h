@@ -8,10 +8,16 @@
 
 namespace moonlit::json_parts {
 
-// `pieces`: BPE over characters with byte fallback, else over bytes. kUnsupported names the part: merges with a prefix or a suffix,
-// dropout, a normalizer other than NFC (bytes) or the meta space (pieces), a space put before the text (bytes), a pre-tokenizer
-// (pieces), added tokens that want whole words or normalized text, and what a post-processor puts in other places than one token
-// before and after the text. kCorrupt: such a part of another kind.
-Status RefuseForeignParts(const nlohmann::json& tokenizer, bool pieces);
+enum class JsonKind {
+  kBytes,   // BPE over bytes
+  kPieces,  // BPE over characters with byte fallback
+  kWords    // WordPiece (bert)
+};
+
+// kUnsupported names the part: merges or pieces with another prefix or suffix than usual, dropout, a normalizer other than NFC (bytes),
+// the meta space (pieces) or BERT's (words), a space put before the text (bytes), a pre-tokenizer (pieces; words: other than BERT's),
+// added tokens that want whole words or normalized text, and what a post-processor puts in other places than one token before and
+// after the text. kCorrupt: such a part of another kind.
+Status RefuseForeignParts(const nlohmann::json& tokenizer, JsonKind kind);
 
 }  // namespace moonlit::json_parts

@@ -2,6 +2,8 @@
 // What config.json says is computed or refused by name: settings of every family, windows, RoPE.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "models/common/hugging_face.h"
 #include "nlohmann/json.hpp"
 #include "runtime/convert/hugging_face.h"
@@ -64,7 +66,8 @@ TEST(HuggingFace, RefusesWhatFamiliesHaveNotInGguf) {
         map("nemotron", "hidden_act", "silu"),
         map("cohere2", "layer_types", {"full_attention", "full_attention", "full_attention", "full_attention"}),
         map("cohere2", "rotary_pct", 0.5), map("phi3", "hidden_act", "gelu"),
-        map("llama", "rope_parameters", {{"rope_type", "longrope"}}), map("command-r", "partial_rotary_factor", 0.5)}) {
+        map("mistral", "rope_parameters", {{"rope_type", "longrope"}}),
+        map("command-r", "partial_rotary_factor", 0.5)}) {
     EXPECT_EQ(status.code(), Code::kUnsupported) << status.ToString();
   }
   for (const Status& status :
@@ -186,8 +189,11 @@ TEST(HuggingFace, FamiliesHaveFieldsOfTheirOwn) {
 
 TEST(HuggingFace, FamiliesRefuseWhatTheyDoNotCompute) {
   ExpectNamed(MapWith("gpt2", {{"scale_attn_by_inverse_layer_idx", true}}), Code::kUnsupported, "inverse_layer");
-  ExpectNamed(MapWith("falcon", {{"alibi", true}}), Code::kUnsupported, "alibi");
-  ExpectNamed(MapWith("falcon", {{"parallel_attn", false}}), Code::kUnsupported, "parallel_attn");
+  const char* bias = "falcon.attention.max_alibi_bias";
+  EXPECT_EQ(MapWith("falcon", {{"alibi", true}})->metadata.GetFloat(bias).value(), 8.0);
+  EXPECT_FALSE(MapWith("falcon", {})->metadata.Has(bias));
+  ExpectNamed(MapWith("falcon", {{"new_decoder_architecture", true}, {"parallel_attn", false}}), Code::kUnsupported,
+              "parallel_attn");
   ExpectNamed(MapWith("mpt", {{"attn_config", {{"qk_ln", true}}}}), Code::kUnsupported, "attn_config.qk_ln");
   ExpectNamed(MapWith("bloom", {{"apply_residual_connection_post_layernorm", true}}), Code::kUnsupported,
               "apply_residual");
@@ -209,6 +215,39 @@ TEST(HuggingFace, RefusesDeepNesting) {
   for (const char* file : {"config.json", "tokenizer.json", "tokenizer_config.json"}) {
     EXPECT_EQ(WithFile(file, "{\"model\": {\"vocab\": {\"x\": " + deep + "}}}").code(), Code::kCorrupt) << file;
   }
+}
+
+// modules.json and the pooling's own config, beside the models that they are for.
+TEST(HuggingFace, PoolsAsSentenceTransformersSays) {
+  const auto open = [](const char* golden, const nlohmann::json& modules, const nlohmann::json& pooling) {
+    const TempFolder folder;
+    WriteHuggingFaceFolder(kGolden + golden, folder.path());
+    std::filesystem::create_directory(folder.path() + "/1_Pooling");
+    if (!modules.is_null()) folder.Write("modules.json", modules.dump());
+    folder.Write("1_Pooling/config.json", pooling.dump());
+    return OpenHuggingFace(folder.path(), "");
+  };
+  const auto module = [](const char* type, const char* path) {
+    return nlohmann::json{{"type", std::string("sentence_transformers.models.") + type}, {"path", path}};
+  };
+  const nlohmann::json modules = {module("Transformer", ""), module("Pooling", "1_Pooling"), module("Normalize", "2")};
+  const nlohmann::json last = {{"pooling_mode_mean_tokens", false}, {"pooling_mode_lasttoken", true}};
+  EXPECT_EQ(open("qwen3", modules, last)->metadata->GetUint("qwen3.pooling_type").value(), 3u);
+  EXPECT_FALSE(open("qwen3", nullptr, last)->metadata->Has("qwen3.pooling_type"));
+  EXPECT_EQ(open("bert", modules, {{"pooling_mode_cls_token", true}})->metadata->GetUint("bert.pooling_type").value(),
+            2u);
+  const auto refused = [&](const nlohmann::json& given, const nlohmann::json& pooling, const char* name) {
+    const Status status = open("bert", given, pooling).status();
+    EXPECT_EQ(status.code(), Code::kUnsupported) << status.ToString();
+    EXPECT_NE(status.message().find(name), std::string_view::npos) << status.ToString();
+  };
+  refused(modules, {{"pooling_mode_max_tokens", true}}, "pooling_mode_max_tokens");
+  refused(modules, {{"pooling_mode_cls_token", true}, {"pooling_mode_mean_tokens", true}},
+          "cls_token, pooling_mode_mean");
+  refused(modules, nlohmann::json::object(), "pools by \"\"");
+  refused({module("Transformer", ""), module("Dense", "2_Dense")}, last, "Dense");
+  refused(nlohmann::json::array({module("Pooling", "../1_Pooling")}), last, "../1_Pooling");
+  EXPECT_EQ(open("bert", "none", last).status().code(), Code::kCorrupt);
 }
 
 TEST(HuggingFace, TwoTensorsForOnePlaceAreAFault) {

@@ -76,7 +76,11 @@ void ExpectSameKeys(const GgufFile& file, const Metadata& found) {
         if (value.element == GgufType::kString) {
           EXPECT_EQ(found.GetStrings(key).value(), expected.GetStrings(key).value()) << key;
         } else {
-          EXPECT_EQ(found.GetInts(key).value(), expected.GetInts(key).value()) << key;
+          std::vector<int64_t> values = expected.GetInts(key).value();
+          // A folder has no word for unused tokens, so hugging_face_tokenizer.cc writes BERT's as control tokens.
+          constexpr int64_t kUnused = 5, kControl = 3;
+          if (key == "tokenizer.ggml.token_type") std::replace(values.begin(), values.end(), kUnused, kControl);
+          EXPECT_EQ(found.GetInts(key).value(), values) << key;
         }
     }
   }
@@ -133,7 +137,8 @@ INSTANTIATE_TEST_SUITE_P(HuggingFace, FromGolden,
                                          "gemma2", "gemma3", "arcee", "olmo", "stablelm", "starcoder2", "command-r",
                                          "cohere2", "glm4", "exaone4", "ernie45", "seed-oss", "phi2", "phi3",
                                          "nemotron", "phi3-long", "olmo3", "gemma4", "bitnet", "bitnet-b158", "gpt2",
-                                         "gptneox", "bloom", "falcon", "mpt", "starcoder"),
+                                         "gptneox", "bloom", "falcon", "mpt", "starcoder", "bert", "bert-cls",
+                                         "falcon-alibi", "llama-linear", "llama-yarn", "llama-longrope"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -26,7 +26,7 @@ std::unique_ptr<const Tokenizer> MakeTokenizer(const Metadata& metadata) {
 }
 
 TEST(HuggingFace, TokenizersOfTheirOwnLibraryGiveItsIds) {
-  for (const char* name : {"llama", "mixtral"}) {
+  for (const char* name : {"llama", "mixtral", "bert"}) {
     const auto model = OpenHuggingFace(kFolders + name, "");
     ASSERT_TRUE(model.ok()) << model.status().ToString();
     const auto tokenizer = MakeTokenizer(*model->metadata);
@@ -185,6 +185,44 @@ TEST(HuggingFace, TokenizerPartsAreComputedOrRefused) {
   EXPECT_TRUE(with("qwen2", "/post_processor", around(Json::array({text}))).ok());
   EXPECT_TRUE(with("qwen2", "/post_processor", {{"type", "ByteLevel"}, {"trim_offsets", false}}).ok());
   EXPECT_TRUE(with("qwen2", "/added_tokens/0/normalized", true).ok()) << "of ASCII characters, which NFC leaves";
+}
+
+TEST(HuggingFace, WordPiecePartsAreComputedOrRefused) {
+  using Json = nlohmann::json;
+  const auto with = [](const std::string& path, const Json& value) {
+    const TempFolder folder;
+    WriteHuggingFaceFolder(kGolden + "bert", folder.path());
+    Json json = Json::parse(ReadWholeFile(folder.path() + "/tokenizer.json"));
+    json[Json::json_pointer(path)] = value;
+    folder.Write("tokenizer.json", json.dump());
+    return OpenHuggingFaceTokenizer(folder.path(), "");
+  };
+  const auto refused = [&](const char* path, const Json& value, const char* named) {
+    const Status status = with(path, value).status();
+    EXPECT_EQ(status.code(), Code::kUnsupported) << path << " " << value;
+    EXPECT_NE(status.message().find(named), std::string_view::npos) << named << ": " << status.ToString();
+  };
+  refused("/model/continuing_subword_prefix", "@@", "continuing_subword_prefix");
+  refused("/normalizer/clean_text", false, "clean_text");
+  refused("/normalizer/handle_chinese_chars", false, "handle_chinese_chars");
+  refused("/normalizer", {{"type", "NFKC"}}, "NFKC");
+  refused("/pre_tokenizer", {{"type", "Whitespace"}}, "Whitespace");
+  refused("/post_processor/single", Json::array({{{"Sequence", {{"id", "A"}}}}}), "post_processor");
+  refused("/post_processor", {{"type", "BertProcessing"}, {"sep", {"[MASK]", 4}}, {"cls", {"[CLS]", 2}}}, "[MASK]");
+  refused("/post_processor", {{"type", "BertProcessing"}}, "post_processor");
+  const auto same = with("/post_processor", {{"type", "BertProcessing"}, {"sep", {"[SEP]", 3}}, {"cls", {"[CLS]", 2}}});
+  ASSERT_TRUE(same.ok()) << same.status().ToString();
+  const auto ids = [](const Metadata& metadata, const char* text) {
+    return MakeTokenizer(metadata)->Encode(text, {}).value();
+  };
+  EXPECT_EQ(ids(**same, "THE"), ids(**same, "the"));
+  const auto cased = with("/normalizer/lowercase", false);
+  ASSERT_TRUE(cased.ok()) << cased.status().ToString();
+  EXPECT_NE(ids(**cased, "THE"), ids(**cased, "the"));
+  EXPECT_NE(ids(**cased, "th\xc3\xa9"), ids(**cased, "the"));
+  const auto bare = with("/normalizer", {{"type", "BertNormalizer"}, {"lowercase", false}, {"strip_accents", true}});
+  ASSERT_TRUE(bare.ok()) << bare.status().ToString();
+  EXPECT_EQ(ids(**bare, "th\xc3\xa9"), ids(**bare, "the"));
 }
 
 // What GGUF has no word for goes by keys of our own, into a converted file too.

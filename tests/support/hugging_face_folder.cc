@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "kernels/base/check.h"
 #include "nlohmann/json.hpp"
 #include "runtime/gguf/gguf.h"
+#include "tests/support/hugging_face_tokenizer.h"
 #include "tests/support/temp_folder.h"
 
 namespace moonlit {
@@ -71,6 +73,22 @@ const std::map<std::string, std::string> kPlainNames = {
     {"attn_output.bias", "self_attn.o_proj.bias"},
 };
 
+// BERT's, whose norms are called alike in four places.
+const std::map<std::string, std::string> kBertNames = {
+    {"token_embd", "embeddings.word_embeddings"},
+    {"position_embd", "embeddings.position_embeddings"},
+    {"token_types", "embeddings.token_type_embeddings"},
+    {"token_embd_norm", "embeddings.LayerNorm"},
+    {"attn_q", "attention.self.query"},
+    {"attn_k", "attention.self.key"},
+    {"attn_v", "attention.self.value"},
+    {"attn_output", "attention.output.dense"},
+    {"attn_output_norm", "attention.output.LayerNorm"},
+    {"ffn_up", "intermediate.dense"},
+    {"ffn_down", "output.dense"},
+    {"layer_output_norm", "output.LayerNorm"},
+};
+
 // Families of which every name differs. Without .weight and .bias, which both sides have.
 struct OtherNames {
   const char* layers;  // % stands for the number
@@ -120,6 +138,7 @@ const std::map<std::string, OtherNames> kOtherNames = {
        {"attn_output", "attn.out_proj"},
        {"ffn_up", "ffn.up_proj"},
        {"ffn_down", "ffn.down_proj"}}}},
+    {"bert", {"encoder.layer.%.", kBertNames}},
 };
 
 const OtherNames* OtherNamesOf(const std::string& type) {
@@ -364,95 +383,18 @@ void WriteShards(const Tensors& tensors, const std::string& folder, size_t shard
   Save(folder + "/model.safetensors.index.json", index.dump());
 }
 
-Json Split(const std::string& regex) {
-  return {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}};
-}
-
-// What the families' own files have.
-Json PreTokenizerOf(const std::string& pre) {
-  const std::string words = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|)";
-  const std::string rest = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-  const bool threes = pre == "llama-bpe" || pre == "glm4", ones = pre == "qwen2" || pre == "stablelm2",
-             seed = pre == "seed-coder";
-  Json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", !threes && !ones && !seed}};
-  Json steps = Json::array();
-  if (threes) steps.push_back(Split(words + R"(\p{N}{1,3})" + rest));
-  if (seed) steps.push_back(Split(words + R"(\p{N}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)"));
-  if (ones) steps.push_back(Split(words + R"(\p{N})" + rest));
-  if (pre == "falcon") {
-    bytes["use_regex"] = true;
-    return {{"type", "Sequence"},
-            {"pretokenizers",
-             {{{"type", "Punctuation"}, {"behavior", "Contiguous"}},
-              bytes,
-              {{"type", "Digits"}, {"individual_digits", false}},
-              Split("[0-9][0-9][0-9]")}}};
-  }
-  if (pre == "refact" || pre == "smollm" || pre == "starcoder" || pre == "command-r")
-    steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
-  steps.push_back(bytes);
-  return {{"type", "Sequence"}, {"pretokenizers", steps}};
-}
-
-Json BytePairs(const GgufFile& file, const std::string& pre) {
-  Json json;
-  json["model"] = {
-      {"type", "BPE"}, {"vocab", Json::object()}, {"merges", Json::array()}, {"ignore_merges", pre == "llama-bpe"}};
-  json["pre_tokenizer"] = PreTokenizerOf(pre);
-  if (pre == "qwen2") json["normalizer"] = {{"type", "NFC"}};
-  const GgufStrings merges = file.GetStringArray("tokenizer.ggml.merges").value();
-  for (size_t i = 0; i < merges.size(); ++i) json["model"]["merges"].push_back(std::string(merges[i]));
-  return json;
-}
-
-// Every pair of pieces whose union is a piece, best score first, as transformers makes merges from SentencePiece.
-Json PiecePairs(const std::vector<std::string>& tokens, const std::vector<float>& scores) {
-  std::map<std::string, size_t> ids;
-  for (size_t i = 0; i < tokens.size(); ++i) ids.emplace(tokens[i], i);
-  std::vector<std::pair<float, std::string>> pairs;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    for (size_t cut = 1; cut < tokens[i].size(); ++cut) {
-      const std::string left = tokens[i].substr(0, cut), right = tokens[i].substr(cut);
-      if (ids.count(left) != 0 && ids.count(right) != 0) pairs.push_back({-scores[i], left + " " + right});
-    }
-  }
-  std::stable_sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  Json merges = Json::array();
-  for (const auto& [score, pair] : pairs) merges.push_back(pair);
-  return merges;
-}
-
-void WriteTokenizer(const GgufFile& file, const std::string& folder) {
-  std::vector<std::string> tokens;
-  const GgufStrings texts = file.GetStringArray("tokenizer.ggml.tokens").value();
-  for (size_t i = 0; i < texts.size(); ++i) tokens.emplace_back(texts[i]);
-  const std::vector<int32_t> types = file.GetI32Array("tokenizer.ggml.token_type").value();
-  const bool pieces = file.GetString("tokenizer.ggml.model").value() == "llama";
-  Json json;
-  if (pieces) {
-    json["model"] = {{"type", "BPE"}, {"vocab", Json::object()}, {"byte_fallback", true}, {"unk_token", "<unk>"}};
-    json["model"]["merges"] = PiecePairs(tokens, file.GetF32Array("tokenizer.ggml.scores").value());
-    json["normalizer"] = {{"type", "Prepend"}, {"prepend", "\xe2\x96\x81"}};
-  } else {
-    json = BytePairs(file, std::string(file.GetString("tokenizer.ggml.pre").value()));
-  }
-  json["added_tokens"] = Json::array();
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const bool special = types[i] == 2 || types[i] == 3;
-    if (special || types[i] == 4) {
-      json["added_tokens"].push_back({{"id", i}, {"content", tokens[i]}, {"special", special}});
-    } else {
-      json["model"]["vocab"][tokens[i]] = i;
-    }
-  }
-  Save(folder + "/tokenizer.json", json.dump());
-  Json config = {{"add_bos_token", file.GetBool("tokenizer.ggml.add_bos_token").value()},
-                 {"add_eos_token", file.GetBool("tokenizer.ggml.add_eos_token").value()},
-                 {"bos_token", tokens[file.GetU32("tokenizer.ggml.bos_token_id").value()]},
-                 {"eos_token", {{"content", tokens[file.GetU32("tokenizer.ggml.eos_token_id").value()]}}}};
-  if (const auto turn = file.GetU32("tokenizer.ggml.eot_token_id"); turn.ok())
-    config["eot_token"] = tokens[turn.value()];
-  Save(folder + "/tokenizer_config.json", config.dump());
+// As sentence-transformers says how a text becomes a vector.
+void WritePooling(const std::string& pooling, const std::string& folder) {
+  const Json modules = {{{"path", ""}, {"type", "sentence_transformers.models.Transformer"}},
+                        {{"path", "1_Pooling"}, {"type", "sentence_transformers.models.Pooling"}},
+                        {{"path", "2_Normalize"}, {"type", "sentence_transformers.models.Normalize"}}};
+  Save(folder + "/modules.json", modules.dump());
+  std::filesystem::create_directory(folder + "/1_Pooling");
+  const Json config = {{"word_embedding_dimension", 72},
+                       {"pooling_mode_cls_token", pooling == "cls"},
+                       {"pooling_mode_mean_tokens", pooling == "mean"},
+                       {"pooling_mode_max_tokens", false}};
+  Save(folder + "/1_Pooling/config.json", config.dump());
 }
 
 }  // namespace
@@ -464,7 +406,8 @@ void WriteHuggingFaceFolder(const std::string& golden, const std::string& folder
   MOONLIT_CHECK(file.ok());
   Save(folder + "/config.json", config.dump());
   WriteShards(FolderWriter(*file, config).Collect(), folder, shards);
-  WriteTokenizer(*file, folder);
+  WriteHuggingFaceTokenizer(*file, folder);
+  if (judgement["kind"] == "embedding") WritePooling(judgement["inputs"][0]["pooling"], folder);
 }
 
 }  // namespace moonlit

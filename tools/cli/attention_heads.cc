@@ -38,8 +38,9 @@ Matrix Mask(const CapturedLayer& layer, size_t first, size_t count, size_t token
   const AttentionSpec& spec = *layer.facts.spec;
   Matrix mask = Filled(tokens, count * tokens, 0);
   for (size_t h = 0; h < count; ++h) {
-    const float slope =
-        spec.alibi_max_bias == 0 ? 0 : AlibiSlope(spec.alibi_max_bias, spec.heads, layer.heads[first + h]);
+    const float slope = spec.alibi_max_bias == 0
+                            ? 0
+                            : spec.alibi_scale * AlibiSlope(spec.alibi_max_bias, spec.heads, layer.heads[first + h]);
     for (size_t i = 0; i < tokens; ++i) {
       for (size_t j = 0; j < tokens; ++j) {
         const float distance = static_cast<float>(j) - static_cast<float>(i);

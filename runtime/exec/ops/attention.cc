@@ -33,7 +33,7 @@ class AttentionBase : public ExecStage {
         out_(b.values[stage.output]),
         sinks_(spec_.sinks == kNoWeight ? nullptr : b.weights->vector(spec_.sinks)) {
     for (size_t h = 0; h < spec_.heads && spec_.alibi_max_bias != 0; ++h) {
-      slopes_.push_back(AlibiSlope(spec_.alibi_max_bias, spec_.heads, h));
+      slopes_.push_back(spec_.alibi_scale * AlibiSlope(spec_.alibi_max_bias, spec_.heads, h));
     }
   }
 
