@@ -4,17 +4,25 @@
 #include <vector>
 
 #include "runtime/api/handles.h"
-#include "runtime/exec/adapter.h"
 #include "runtime/weights/adapter_file.h"
-
-struct moonlit_adapter {
-  std::shared_ptr<const moonlit::Adapter> adapter;
-  moonlit_adapter_info info;
-};
 
 using moonlit::Code;
 using moonlit::Status;
 using moonlit::api::Guard;
+
+namespace moonlit::api {
+
+Result<std::shared_ptr<const AdapterSet>> CombineAdapters(Engine& engine, const moonlit_adapter* const* adapters,
+                                                          const float* scales, size_t count) {
+  std::vector<AdapterUse> uses;
+  for (size_t i = 0; i < count; ++i) {
+    if (adapters[i] == nullptr) return Status(Code::kInvalidArgument, "adapters must not be NULL");
+    uses.push_back({adapters[i]->adapter, scales == nullptr ? 1.0f : scales[i]});
+  }
+  return engine.plan().Combine(uses);
+}
+
+}  // namespace moonlit::api
 
 extern "C" {
 
@@ -46,13 +54,8 @@ void moonlit_adapter_get_info(const moonlit_adapter* adapter, moonlit_adapter_in
 moonlit_code moonlit_session_set_adapters(moonlit_session* session, const moonlit_adapter* const* adapters,
                                           const float* scales, size_t count, moonlit_error* error) {
   return Guard(error, [&]() -> Status {
-    std::vector<moonlit::AdapterUse> uses;
-    for (size_t i = 0; i < count; ++i) {
-      if (adapters[i] == nullptr) return Status(Code::kInvalidArgument, "adapters must not be NULL");
-      uses.push_back({adapters[i]->adapter, scales == nullptr ? 1.0f : scales[i]});
-    }
     MOONLIT_ASSIGN_OR_RETURN(std::shared_ptr<const moonlit::AdapterSet> set,
-                             session->model->engine->plan().Combine(uses));
+                             moonlit::api::CombineAdapters(*session->model->engine, adapters, scales, count));
     return session->session->SetAdapters(std::move(set));
   });
 }

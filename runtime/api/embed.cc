@@ -29,7 +29,9 @@ moonlit_code moonlit_embed(const moonlit_model* model, const int32_t* ids, size_
       return Errorf(Code::kInvalidArgument, "pooling is %d: expected one of moonlit_pooling", from.pooling);
     }
     if (!model->engine) return Errorf(Code::kInvalidArgument, "the model was loaded with vocab_only");
-    const moonlit::EmbedOptions options{.pooling = kPoolings[from.pooling], .normalise = from.raw == 0};
+    moonlit::EmbedOptions options{.pooling = kPoolings[from.pooling], .normalise = from.raw == 0};
+    MOONLIT_ASSIGN_OR_RETURN(options.adapters, moonlit::api::CombineAdapters(*model->engine, from.adapters,
+                                                                             from.adapter_scales, from.adapter_count));
     MOONLIT_ASSIGN_OR_RETURN(const std::vector<float> found, moonlit::Embed(*model->engine, {ids, count}, options));
     std::copy_n(found.begin(), std::min(found.size(), capacity), vector);
     *width = found.size();

@@ -13,6 +13,7 @@
 #include "runtime/api/moonlit.h"
 #include "runtime/base/status.h"
 #include "runtime/decode/engine.h"
+#include "runtime/exec/adapter.h"
 #include "runtime/exec/step_tap.h"
 
 struct moonlit_model {
@@ -28,7 +29,16 @@ struct moonlit_session {
   std::atomic<bool> cancel{false};
 };
 
+struct moonlit_adapter {
+  std::shared_ptr<const moonlit::Adapter> adapter;
+  moonlit_adapter_info info;
+};
+
 namespace moonlit::api {
+
+// `count` adapters, each times its scale (null: all 1); null for none. kInvalidArgument: one is null or was loaded for another model.
+Result<std::shared_ptr<const AdapterSet>> CombineAdapters(Engine& engine, const moonlit_adapter* const* adapters,
+                                                          const float* scales, size_t count);
 
 // Copies code and message into *error (may be null) and returns the code.
 moonlit_code Give(const Status& status, moonlit_error* error);

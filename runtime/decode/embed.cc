@@ -50,6 +50,7 @@ Result<std::vector<float>> Embed(Engine& engine, std::span<const int32_t> tokens
                   "last");
   }
   MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, engine.NewSession());
+  MOONLIT_RETURN_IF_ERROR(session->SetAdapters(options.adapters));
   Pooled pooled(pooling, plan.hidden_width());
   const Outputs outputs = pooling == Pooling::kLast ? Outputs::kLast : Outputs::kAll;
   MOONLIT_RETURN_IF_ERROR(engine.Prefill(*session, tokens, outputs, &pooled, abort));

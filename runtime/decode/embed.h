@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace moonlit {
 struct EmbedOptions {
   Pooling pooling = Pooling::kUnknown;  // kUnknown: as the model is made for it
   bool normalise = true;                // to length 1
+  std::shared_ptr<const AdapterSet> adapters = nullptr;
 };
 
 // [Plan::hidden_width]. `tokens` with the special ones that the model wants; an encoder takes all of them at once, so at most

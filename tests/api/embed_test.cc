@@ -11,18 +11,22 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/api/moonlit.h"
+#include "tests/support/altered_gguf.h"
+#include "tests/support/temp_folder.h"
 
 namespace {
 
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-const std::string kFolder = MOONLIT_SOURCE_DIR "/tests/data/golden/bert/";
+const std::string kGolden = MOONLIT_SOURCE_DIR "/tests/data/golden/";
 
 class Embed : public testing::Test {
  protected:
-  void SetUp() override {
-    std::ifstream file(kFolder + "golden.json");
+  void SetUp() override { Open("bert"); }
+  void Open(const std::string& name) {
+    path_ = kGolden + name + "/model.gguf";
+    std::ifstream file(kGolden + name + "/golden.json");
     golden_ = Json::parse(file);
     Load(1);
   }
@@ -34,8 +38,7 @@ class Embed : public testing::Test {
     moonlit_model_options_init(&options, sizeof options);
     options.key_type = options.value_type = "f32";  // judge the model, not the cache
     options.threads = threads;
-    ASSERT_EQ(moonlit_model_load((kFolder + "model.gguf").c_str(), &options, &model_, &error_), MOONLIT_OK)
-        << error_.message;
+    ASSERT_EQ(moonlit_model_load(path_.c_str(), &options, &model_, &error_), MOONLIT_OK) << error_.message;
   }
 
   std::vector<float> Vector(const std::vector<int32_t>& ids, moonlit_pooling pooling, bool raw) {
@@ -43,7 +46,7 @@ class Embed : public testing::Test {
     moonlit_embed_options_init(&options, sizeof options);
     options.pooling = pooling;
     options.raw = raw ? 1 : 0;
-    std::vector<float> vector(72);
+    std::vector<float> vector(golden_["inputs"][0]["embedding"].size());
     size_t width = 0;
     EXPECT_EQ(moonlit_embed(model_, ids.data(), ids.size(), &options, vector.data(), vector.size(), &width, &error_),
               MOONLIT_OK)
@@ -57,6 +60,7 @@ class Embed : public testing::Test {
     for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], double{expected[i]}, tolerance) << i;
   }
 
+  std::string path_;
   Json golden_;
   moonlit_model* model_ = nullptr;
   moonlit_error error_ = {};
@@ -64,12 +68,16 @@ class Embed : public testing::Test {
 
 // Values are around 1, and the fixtures' own float32 noise is below 2e-5 (their README); in a vector of length 1 an eighth of it.
 TEST_F(Embed, AgreesWithTheReferenceImplementation) {
-  ASSERT_EQ(golden_["inputs"].size(), 2u);
-  for (const Json& input : golden_["inputs"]) {
-    const std::vector<int32_t> ids = input["tokens"];
-    ExpectNear(Vector(ids, MOONLIT_POOLING_DEFAULT, true), input["embedding"], 1e-4);
-    ExpectNear(Vector(ids, MOONLIT_POOLING_MEAN, false), input["embedding_normalized"], 2e-5);
-    ExpectNear(Vector(ids, MOONLIT_POOLING_LAST, true), input["last_token"], 1e-4);
+  for (const auto& [name, pooling] :
+       {std::pair("bert", MOONLIT_POOLING_MEAN), std::pair("bert-cls", MOONLIT_POOLING_FIRST)}) {
+    Open(name);
+    ASSERT_EQ(golden_["inputs"].size(), 2u);
+    for (const Json& input : golden_["inputs"]) {
+      const std::vector<int32_t> ids = input["tokens"];
+      ExpectNear(Vector(ids, MOONLIT_POOLING_DEFAULT, true), input["embedding"], 1e-4);
+      ExpectNear(Vector(ids, pooling, false), input["embedding_normalized"], 2e-5);
+      ExpectNear(Vector(ids, MOONLIT_POOLING_LAST, true), input["last_token"], 1e-4);
+    }
   }
 }
 
@@ -139,6 +147,138 @@ TEST_F(Embed, RefusesWhatItCannotDo) {
             MOONLIT_INVALID_ARGUMENT);
   EXPECT_THAT(error_.message, HasSubstr("choose mean, first or last"));
   moonlit_model_free(poet);
+}
+
+// A file that says how its texts become vectors is an embedding model, whether it could make text or not.
+TEST(EmbedText, TakesThePoolingThatTheFileNames) {
+  const moonlit::TempFolder folder;
+  const std::string llama = MOONLIT_SOURCE_DIR "/tests/data/golden/llama/model.gguf";
+  const auto embed = [&](uint32_t type, moonlit_pooling pooling) {
+    const std::string path = folder.path() + "/model.gguf";
+    moonlit::test::WriteAltered(
+        llama, {.write = [&](moonlit::GgufWriter& writer) { writer.SetU32("llama.pooling_type", type); }}, path);
+    moonlit_model* model = nullptr;
+    moonlit_error error = {};
+    std::vector<float> vector;
+    if (moonlit_model_load(path.c_str(), nullptr, &model, &error) == MOONLIT_OK) {
+      const std::vector<int32_t> ids = {5, 100, 7};
+      moonlit_embed_options options;
+      moonlit_embed_options_init(&options, sizeof options);
+      options.pooling = pooling;
+      size_t width = 0;
+      vector.resize(72);
+      if (moonlit_embed(model, ids.data(), ids.size(), &options, vector.data(), 72, &width, &error) != MOONLIT_OK)
+        vector.clear();
+    }
+    moonlit_model_free(model);
+    return std::pair(error.code, vector);
+  };
+  constexpr moonlit_pooling kPoolings[] = {MOONLIT_POOLING_MEAN, MOONLIT_POOLING_FIRST, MOONLIT_POOLING_LAST};
+  for (uint32_t type = 1; type <= 3; ++type) {
+    const auto found = embed(type, MOONLIT_POOLING_DEFAULT);
+    EXPECT_EQ(found.first, MOONLIT_OK) << type;
+    EXPECT_EQ(found.second, embed(0, kPoolings[type - 1]).second) << type;
+  }
+  EXPECT_EQ(embed(0, MOONLIT_POOLING_DEFAULT).first, MOONLIT_INVALID_ARGUMENT);
+  EXPECT_EQ(embed(4, MOONLIT_POOLING_DEFAULT).first, MOONLIT_UNSUPPORTED) << "pairs of texts are ranked";
+  EXPECT_EQ(embed(5, MOONLIT_POOLING_DEFAULT).first, MOONLIT_CORRUPT);
+}
+
+// What a session with the adapter would give.
+TEST(EmbedText, TakesAdapters) {
+  const std::string data = MOONLIT_SOURCE_DIR "/tests/data/";
+  moonlit_error error = {};
+  moonlit_model* model = nullptr;
+  ASSERT_EQ(moonlit_model_load((data + "golden/llama/model.gguf").c_str(), nullptr, &model, &error), MOONLIT_OK);
+  moonlit_adapter* adapter = nullptr;
+  ASSERT_EQ(moonlit_adapter_load(model, (data + "llama_adapter.gguf").c_str(), &adapter, &error), MOONLIT_OK);
+  const std::vector<int32_t> ids = {5, 100, 7, 33};
+  const auto embed = [&](size_t count, const float* scales) {
+    moonlit_embed_options options;
+    moonlit_embed_options_init(&options, sizeof options);
+    options.pooling = MOONLIT_POOLING_LAST;
+    options.raw = 1;
+    const moonlit_adapter* const adapters[] = {adapter};
+    options.adapters = adapters;
+    options.adapter_scales = scales;
+    options.adapter_count = count;
+    std::vector<float> vector(72);
+    size_t width = 0;
+    EXPECT_EQ(moonlit_embed(model, ids.data(), ids.size(), &options, vector.data(), 72, &width, &error), MOONLIT_OK)
+        << error.message;
+    return vector;
+  };
+  const auto hidden = [&](float scale) {
+    moonlit_session* session = nullptr;
+    EXPECT_EQ(moonlit_session_new(model, &session, &error), MOONLIT_OK);
+    EXPECT_EQ(moonlit_session_set_adapters(session, &adapter, &scale, 1, &error), MOONLIT_OK);
+    std::vector<float> vector;
+    moonlit_rows rows;
+    moonlit_rows_init(&rows, sizeof rows);
+    rows.ids = ids.data();
+    rows.count = ids.size();
+    rows.outputs = MOONLIT_OUTPUT_LAST;
+    rows.hidden = 1;
+    rows.user = &vector;
+    rows.consume = [](void* user, size_t, const float* values, size_t width) {
+      static_cast<std::vector<float>*>(user)->assign(values, values + width);
+    };
+    EXPECT_EQ(moonlit_eval_rows(session, &rows, &error), MOONLIT_OK) << error.message;
+    moonlit_session_free(session);
+    return vector;
+  };
+  const float half = 0.5f, none = 0;
+  EXPECT_EQ(embed(1, nullptr), hidden(1));
+  EXPECT_EQ(embed(1, &half), hidden(0.5f));
+  EXPECT_EQ(embed(0, nullptr), hidden(0));
+  EXPECT_EQ(embed(1, &none), hidden(0));
+  EXPECT_NE(embed(1, nullptr), hidden(0));
+
+  moonlit_model* other = nullptr;
+  ASSERT_EQ(moonlit_model_load((data + "golden/llama/model.gguf").c_str(), nullptr, &other, &error), MOONLIT_OK);
+  std::swap(model, other);
+  moonlit_embed_options options;
+  moonlit_embed_options_init(&options, sizeof options);
+  options.pooling = MOONLIT_POOLING_LAST;
+  options.adapters = &adapter;
+  options.adapter_count = 1;
+  size_t width = 0;
+  EXPECT_EQ(moonlit_embed(model, ids.data(), ids.size(), &options, nullptr, 0, &width, &error),
+            MOONLIT_INVALID_ARGUMENT);
+  moonlit_adapter_free(adapter);
+  moonlit_model_free(model);
+  moonlit_model_free(other);
+}
+
+// A Hugging Face folder as sentence-transformers has it, against what transformers computes (recipes/make_hugging_face_golden.py).
+TEST(EmbedText, ReadsFoldersOfSentenceTransformers) {
+  const std::string folder = MOONLIT_SOURCE_DIR "/tests/data/hugging_face/bert";
+  std::ifstream file(folder + "/golden.json");
+  const Json golden = Json::parse(file);
+  moonlit_error error = {};
+  moonlit_model* model = nullptr;
+  moonlit_model_options model_options;
+  moonlit_model_options_init(&model_options, sizeof model_options);
+  model_options.key_type = model_options.value_type = "f32";
+  model_options.exact = 1;  // BF16 weights, float activations
+  ASSERT_EQ(moonlit_model_load(folder.c_str(), &model_options, &model, &error), MOONLIT_OK) << error.message;
+  for (const Json& text : golden["texts"]) {
+    const std::string words = text["text"];
+    std::vector<int32_t> ids(64);
+    size_t count = 0, width = 0;
+    ASSERT_EQ(moonlit_tokenize(model, words.data(), words.size(), MOONLIT_ADD_SPECIAL | MOONLIT_PARSE_SPECIAL,
+                               ids.data(), ids.size(), &count, &error),
+              MOONLIT_OK);
+    ids.resize(count);
+    EXPECT_EQ(ids, text["ids"].get<std::vector<int32_t>>()) << words;
+    std::vector<float> vector(text["embedding"].size());
+    ASSERT_EQ(moonlit_embed(model, ids.data(), ids.size(), nullptr, vector.data(), vector.size(), &width, &error),
+              MOONLIT_OK)
+        << error.message;
+    ASSERT_EQ(width, vector.size());
+    for (size_t i = 0; i < width; ++i) EXPECT_NEAR(vector[i], text["embedding"][i].get<double>(), 2e-5) << words;
+  }
+  moonlit_model_free(model);
 }
 
 // Of a model that makes text: what is pooled are the hidden states that moonlit_eval_rows gives.

@@ -24,20 +24,22 @@ void AdapterFlags::Declare(CLI::App& app) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-int AdapterFlags::Apply(const api::Model& model, api::Session& session) const {
-  std::vector<api::Adapter> adapters;
-  std::vector<const moonlit_adapter*> handles;
-  std::vector<float> scales;
+int AdapterFlags::Load(const api::Model& model, ScaledAdapters* loaded) const {
   for (const std::string& text : files_) {
     const ScaledFile file = ParseScaledFile(text);
     auto adapter = model.LoadAdapter(file.path);
     if (!adapter) return Report(adapter.error());
-    adapters.push_back(std::move(*adapter));
-    handles.push_back(adapters.back().handle());
-    scales.push_back(file.scale);
+    loaded->adapters.push_back(std::move(*adapter));
+    loaded->handles.push_back(loaded->adapters.back().handle());
+    loaded->scales.push_back(file.scale);
   }
-  if (handles.empty()) return kOk;
-  const api::Error error = session.SetAdapters(handles, scales);
+  return kOk;
+}
+
+int AdapterFlags::Apply(const api::Model& model, api::Session& session) const {
+  ScaledAdapters loaded;
+  if (const int code = Load(model, &loaded); code != kOk || loaded.handles.empty()) return code;
+  const api::Error error = session.SetAdapters(loaded.handles, loaded.scales);
   return error.code == MOONLIT_OK ? kOk : Report(error);
 }
 

@@ -17,9 +17,18 @@ struct ScaledFile {
 };
 ScaledFile ParseScaledFile(const std::string& text);
 
+// What the flags name, loaded.
+struct ScaledAdapters {
+  std::vector<api::Adapter> adapters;
+  std::vector<const moonlit_adapter*> handles;
+  std::vector<float> scales;
+};
+
 class AdapterFlags {
  public:
   void Declare(CLI::App& app);
+  // Reports failure; gives the exit code.
+  int Load(const api::Model& model, ScaledAdapters* loaded) const;
   // Loads the adapters and gives them to the session, before it has read anything. Reports failure; gives the exit code.
   int Apply(const api::Model& model, api::Session& session) const;
 

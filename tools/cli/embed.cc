@@ -4,6 +4,7 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
+#include "tools/cli/adapter_flags.h"
 #include "tools/cli/model_flags.h"
 #include "tools/cli/text_flags.h"
 
@@ -15,9 +16,10 @@ class Embed : public Command {
   void DeclareFlags(CLI::App& app) override {
     model_.Declare(app, true);
     text_.Declare(app);
+    adapters_.Declare(app);
     app.add_option("--pooling", pooling_,
                    "How tokens become one vector: mean, first (also cls) or last; default: as the model says, which "
-                   "one that makes text does not")
+                   "one that makes text seldom does")
         ->check(CLI::IsMember({"mean", "first", "cls", "last"}));
     app.add_flag("--raw", raw_, "Leave the vector's length as it is (default: 1)");
   }
@@ -34,6 +36,11 @@ class Embed : public Command {
     moonlit_embed_options_init(&options, sizeof options);
     if (!pooling_.empty()) options.pooling = ToPooling(pooling_);
     options.raw = raw_ ? 1 : 0;
+    ScaledAdapters adapters;
+    if (code = adapters_.Load(*model, &adapters); code != kOk) return code;
+    options.adapters = adapters.handles.data();
+    options.adapter_scales = adapters.scales.data();
+    options.adapter_count = adapters.handles.size();
     auto vector = model->Embed(*ids, options);
     if (!vector) return Report(vector.error());
     std::printf("%s\n", nlohmann::json{{"tokens", ids->size()}, {"embedding", *vector}}.dump().c_str());
@@ -48,6 +55,7 @@ class Embed : public Command {
 
   ModelFlags model_;
   TextFlags text_;
+  AdapterFlags adapters_;
   std::string pooling_;
   bool raw_ = false;
 };

@@ -4,7 +4,7 @@
 #ifndef MOONLIT_EMBED_H_
 #define MOONLIT_EMBED_H_
 
-#include "model.h"
+#include "adapter.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,15 +21,20 @@ typedef struct moonlit_embed_options {
   size_t size; /* set by moonlit_embed_options_init */
   moonlit_pooling pooling;
   int raw; /* non-zero: the pooled vector as it is; 0 (default): brought to length 1 */
+  /* The text's LoRA adapters, each times its scale: [adapter_count], 0 (default) for none; scales NULL: all 1. */
+  const moonlit_adapter* const* adapters;
+  const float* adapter_scales;
+  size_t adapter_count;
 } moonlit_embed_options;
 
 MOONLIT_API void moonlit_embed_options_init(moonlit_embed_options* options, size_t size);
 
-/* One vector of a text: the hidden states of its tokens, behind the last layer and its norm, made one. Embedding models (bert) say in
- * their files how; a model that makes text needs a pooling. The ids come from moonlit_tokenize with MOONLIT_ADD_SPECIAL; an encoder
+/* One vector of a text: the hidden states of its tokens, behind the last layer and its norm, made one. Embedding models (bert,
+ * qwen3 for embeddings) say in their files how; another model needs a pooling. The ids come from moonlit_tokenize with MOONLIT_ADD_SPECIAL; an encoder
  * takes at most chunk_tokens.
  * Writes at most `capacity` floats to `vector` (may be NULL when capacity is 0) and their full number, n_embd, to *width. It takes a
- * session while it runs: MOONLIT_EXHAUSTED when max_sessions live. MOONLIT_INVALID_ARGUMENT: there is no pooling. `options` may be NULL. */
+ * session while it runs: MOONLIT_EXHAUSTED when max_sessions live. MOONLIT_INVALID_ARGUMENT: there is no pooling, or an
+ * adapter was loaded for another model. `options` may be NULL. */
 MOONLIT_API moonlit_code moonlit_embed(const moonlit_model* model, const int32_t* ids, size_t count,
                                        const moonlit_embed_options* options, float* vector, size_t capacity,
                                        size_t* width, moonlit_error* error);
