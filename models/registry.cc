@@ -2,6 +2,8 @@
 #include "models/registry.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "models/arch/architecture.h"
 
@@ -47,14 +49,51 @@ namespace {
 const Architecture* const kArchitectures[] = {MOONLIT_ARCHITECTURES(MOONLIT_POINTER)};
 #undef MOONLIT_POINTER
 
-Result<const Architecture*> FindArchitecture(const std::string& name) {
+// What the tensors of these architectures are called, without layer and ".weight".
+// clang-format off
+constexpr std::string_view kTensorKinds[] = {
+    "attn_k", "attn_k_norm", "attn_norm", "attn_norm_2", "attn_output", "attn_output_norm", "attn_q", "attn_q_norm",
+    "attn_qkv", "attn_sub_norm", "attn_v", "ffn_down", "ffn_down_exps", "ffn_down_shexp", "ffn_gate",
+    "ffn_gate_exps", "ffn_gate_inp", "ffn_gate_inp_shexp", "ffn_gate_shexp", "ffn_norm", "ffn_sub_norm", "ffn_up",
+    "ffn_up_exps", "ffn_up_shexp", "inp_gate", "layer_output_norm", "layer_output_scale", "output", "output_norm",
+    "per_layer_model_proj", "per_layer_proj_norm", "per_layer_token_embd", "position_embd", "post_attention_norm",
+    "post_ffw_norm", "post_norm", "proj", "rope_factors_long", "rope_factors_short", "rope_freqs", "token_embd",
+    "token_embd_norm", "token_types"};
+// clang-format on
+
+std::string_view TensorKind(std::string_view name) {
+  const size_t dot = name.starts_with("blk.") ? name.find('.', 4) : name.npos;
+  const std::string_view rest = dot == name.npos ? name : name.substr(dot + 1);
+  return rest.substr(0, rest.find('.'));
+}
+
+// Tells more of what an unknown architecture would need than its name does.
+std::string UnknownKinds(const WeightSource& source) {
+  constexpr size_t kListed = 8;
+  std::set<std::string_view> unknown;
+  for (const TensorInfo* tensor : source.All()) {
+    const std::string_view kind = TensorKind(tensor->name);
+    if (std::find(std::begin(kTensorKinds), std::end(kTensorKinds), kind) == std::end(kTensorKinds))
+      unknown.insert(kind);
+  }
+  if (unknown.empty()) return "";
+  std::string listed;
+  size_t count = 0;
+  for (const std::string_view kind : unknown) {
+    if (count++ < kListed) listed += (listed.empty() ? "" : ", ") + std::string(kind.substr(0, 40));
+  }
+  if (count > kListed) listed += " and " + std::to_string(count - kListed) + " more";
+  return "; it has tensors that none of these has: " + listed;
+}
+
+Result<const Architecture*> FindArchitecture(const std::string& name, const WeightSource& source) {
   std::string known;
   for (const Architecture* architecture : kArchitectures) {
     if (name == architecture->name) return architecture;
   }
   for (const std::string& supported : SupportedArchitectures()) known += (known.empty() ? "" : ", ") + supported;
-  return Errorf(Code::kUnsupported, "architecture \"%s\" is not one that this build can run (%s)", name.c_str(),
-                known.c_str());
+  return Errorf(Code::kUnsupported, "architecture \"%s\" is not one that this build can run (%s)%s", name.c_str(),
+                known.c_str(), UnknownKinds(source).c_str());
 }
 
 }  // namespace
@@ -68,7 +107,7 @@ std::vector<std::string> SupportedArchitectures() {
 
 Result<LoadedGraph> LoadGraph(const Metadata& metadata, const WeightSource& source) {
   MOONLIT_ASSIGN_OR_RETURN(const std::string name, metadata.GetString("general.architecture"));
-  MOONLIT_ASSIGN_OR_RETURN(const Architecture* architecture, FindArchitecture(name));
+  MOONLIT_ASSIGN_OR_RETURN(const Architecture* architecture, FindArchitecture(name, source));
   LoadedGraph loaded;
   MOONLIT_ASSIGN_OR_RETURN(loaded.config, architecture->read_config(metadata, source));
   WeightBinder bind(source, name, &loaded.graph);

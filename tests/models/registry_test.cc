@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -11,89 +12,12 @@
 #include "models/common/weight_binder.h"
 #include "runtime/gguf/gguf_writer.h"
 #include "tests/models/loaded_model.h"
+#include "tests/models/overlays.h"
 
 namespace moonlit::test {
 namespace {
 
 using testing::HasSubstr;
-
-// The metadata of a file, with some integers, numbers or strings replaced, or keys hidden.
-class MetadataOverlay : public Metadata {
- public:
-  explicit MetadataOverlay(const Metadata& base) : base_(base) {}
-  std::map<std::string, std::vector<int64_t>, std::less<>> ints;
-  std::map<std::string, double, std::less<>> numbers;
-  std::map<std::string, std::string, std::less<>> strings;
-  std::string hidden;
-
-  bool Has(std::string_view key) const override {
-    return key != hidden && (ints.contains(key) || numbers.contains(key) || strings.contains(key) || base_.Has(key));
-  }
-  bool IsArray(std::string_view key) const override {
-    if (auto it = ints.find(key); it != ints.end()) return it->second.size() != 1;
-    return base_.IsArray(key);
-  }
-  Result<uint64_t> GetUint(std::string_view key) const override {
-    const std::string name(key);
-    if (strings.contains(key)) return Errorf(Code::kCorrupt, "%s is a string", name.c_str());
-    if (auto it = ints.find(key); it != ints.end()) {
-      if (it->second[0] < 0) return Errorf(Code::kCorrupt, "%s is negative", name.c_str());
-      return static_cast<uint64_t>(it->second[0]);
-    }
-    return base_.GetUint(key);
-  }
-  Result<int64_t> GetInt(std::string_view key) const override {
-    if (auto it = ints.find(key); it != ints.end()) return it->second[0];
-    return base_.GetInt(key);
-  }
-  Result<double> GetFloat(std::string_view key) const override {
-    if (auto it = numbers.find(key); it != numbers.end()) return it->second;
-    return base_.GetFloat(key);
-  }
-  Result<bool> GetBool(std::string_view key) const override {
-    if (auto it = ints.find(key); it != ints.end()) return it->second[0] != 0;
-    return base_.GetBool(key);
-  }
-  Result<std::string> GetString(std::string_view key) const override {
-    if (auto it = strings.find(key); it != strings.end()) return it->second;
-    return base_.GetString(key);
-  }
-  Result<std::vector<int64_t>> GetInts(std::string_view key) const override {
-    if (auto it = ints.find(key); it != ints.end()) return it->second;
-    return base_.GetInts(key);
-  }
-  Result<std::vector<float>> GetFloats(std::string_view key) const override { return base_.GetFloats(key); }
-  Result<std::vector<std::string>> GetStrings(std::string_view key) const override { return base_.GetStrings(key); }
-
- private:
-  const Metadata& base_;
-};
-
-// The tensors of a file, with one hidden or of another shape, or one more.
-class SourceOverlay : public WeightSource {
- public:
-  explicit SourceOverlay(const WeightSource& base) : base_(base) {}
-  std::string hidden;
-  std::optional<TensorInfo> replaced;
-
-  const TensorInfo* Find(std::string_view name) const override {
-    if (replaced && replaced->name == name) return &*replaced;
-    return name == hidden ? nullptr : base_.Find(name);
-  }
-  std::vector<const TensorInfo*> All() const override {
-    std::vector<const TensorInfo*> all = base_.All();
-    std::erase_if(all, [&](const TensorInfo* tensor) { return tensor->name == hidden; });
-    if (replaced && base_.Find(replaced->name) == nullptr) all.push_back(&*replaced);
-    return all;
-  }
-  Status Read(const TensorInfo& tensor, uint64_t offset, void* out, size_t size) const override {
-    return base_.Read(tensor, offset, out, size);
-  }
-  std::string description() const override { return "fixture"; }
-
- private:
-  const WeightSource& base_;
-};
 
 class RegistryTest : public testing::TestWithParam<const char*> {
  protected:
@@ -390,6 +314,30 @@ TEST_P(RegistryTest, UnknownArchitecturesNameTheKnownOnes) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(known));
 }
 
+// Tensors that a known architecture has are no sign of an unknown one.
+TEST(UnknownArchitectures, AreDescribedByWhatOthersLack) {
+  const auto load = [](const GgufSource& base, const WeightSource& source) {
+    MetadataOverlay metadata(base.metadata());
+    metadata.strings["general.architecture"] = "perceptron";
+    return std::string(LoadGraph(metadata, source).status().message());
+  };
+  size_t fixtures = 0;
+  for (const auto& folder : std::filesystem::directory_iterator(MOONLIT_SOURCE_DIR "/tests/data/golden")) {
+    const auto source = GgufSource::Open(folder.path().string() + "/model.gguf");
+    ASSERT_TRUE(source.ok()) << source.status().ToString();
+    EXPECT_THAT(load(**source, **source), testing::EndsWith(", starcoder2)")) << folder.path();
+    ++fixtures;
+  }
+  EXPECT_GT(fixtures, 40u);
+  const auto llama = GgufSource::Open(FixturePath("llama", "model.gguf"));
+  ASSERT_TRUE(llama.ok());
+  for (const char* name : {"blk.0.ssm_a", "blk.12.ssm_a.weight", "ssm_a", "blk.0", "blk."}) {
+    SourceOverlay source(**llama);
+    source.replaced = TensorInfo{name, Format::kF32, Shape{4, 4}, 64};
+    EXPECT_THAT(load(**llama, source), HasSubstr("; it has tensors that none of these has: ")) << name;
+  }
+}
+
 TEST_P(RegistryTest, EachMissingTensorIsNamedWithItsShape) {
   for (const TensorInfo* tensor : source_->All()) {
     SourceOverlay source(*source_);
@@ -431,7 +379,7 @@ TEST_P(RegistryTest, UnusedTensorsAreListed) {
 INSTANTIATE_TEST_SUITE_P(Fixtures, RegistryTest,
                          testing::Values("llama", "llama3-rope", "qwen2", "qwen3", "mixtral", "qwen2moe", "qwen3moe",
                                          "olmoe", "granitemoe", "arcee", "ernie45", "seed-oss", "granite", "olmo",
-                                         "olmo2", "glm4", "phi3", "gemma", "starcoder", "falcon"),
+                                         "olmo2", "glm4", "phi3", "gemma", "starcoder", "falcon", "internlm2"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
