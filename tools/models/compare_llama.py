@@ -13,6 +13,9 @@ how far each program's first choice was ahead of the next: a near-tie is a lead 
 rounding activations may order either way. What float arithmetic on the same weights says (moonlit --exact) stands beside, and the
 line below the table says how far both are from it. After a near-tie the texts differ, so the comparison of that prompt ends.
 
+With --exact ours are float activations all through; --llama-model may then be an F32 copy of the file (llama-quantize
+--allow-requantize FILE COPY F32), on which llama.cpp has floats too, so that nothing is left but the files and the arithmetic of floats.
+
 Exit code 0: no other difference, and perplexities within --percent.
 """
 import argparse
@@ -55,8 +58,8 @@ def run(command, **options):
 
 
 class Moonlit:
-    def __init__(self, program, model, threads):
-        self.program, self.model, self.threads = program, model, threads
+    def __init__(self, program, model, threads, always=()):
+        self.program, self.model, self.threads, self.always = program, model, threads, always
 
     def tokenize(self, text):
         return json.loads(run([self.program, "tokenize", "-m", self.model, "-p", text, "--json"]).stdout)["ids"]
@@ -66,7 +69,7 @@ class Moonlit:
 
     def logits(self, ids, *flags):
         return json.loads(run([self.program, "logits", "-m", self.model, "-t", str(self.threads), "--ids",
-                               ",".join(map(str, ids)), *flags]).stdout)
+                               ",".join(map(str, ids)), *self.always, *flags]).stdout)
 
     def greedy(self, ids, count, *flags):
         """Tokens, and by how much each was ahead of the second choice (in logits)."""
@@ -143,7 +146,7 @@ def compare_prompt(ours, theirs, prompt, count, tie):
     same = 0
     while same < len(expected) and found[same] == expected[same]:
         same += 1
-    exact = ours.logits(ids + expected[:same], "--exact")
+    exact = ours.logits(ids + expected[:same], *(() if ours.always else ("--exact",)))
     exact_tokens, exact_leads = exact["argmax"][len(ids) - 1:], exact["argmax_gap"][len(ids) - 1:]
     noise = [(our_leads[i] - exact_leads[i], their_leads[i] - exact_leads[i]) for i in range(same) if exact_tokens[i] == found[i]]
     if same == len(expected):
@@ -170,8 +173,8 @@ def compare_answers(ours, theirs, arguments):
 
 
 def compare_perplexities(ours, theirs, arguments):
-    fast = ours.perplexity(arguments.text, arguments.window)
     exact = ours.perplexity(arguments.text, arguments.window, "--exact")
+    fast = exact if arguments.exact else ours.perplexity(arguments.text, arguments.window)
     peer = theirs.perplexity(arguments.llama_text or arguments.text, arguments.window)
     off = 100 * (fast / peer - 1)
     print(f"\nperplexity of {os.path.basename(arguments.text)}, windows of {arguments.window}: moonlit {fast:.4f}, "
@@ -189,12 +192,13 @@ def main():
     parser.add_argument("--text", help="text for the perplexity; none: greedy answers only")
     parser.add_argument("--llama-text", help="the text as llama.cpp sees it")
     parser.add_argument("-t", "--threads", type=int, default=1)
+    parser.add_argument("--exact", action="store_true", help="float activations on our side")
     parser.add_argument("-n", "--tokens", type=int, default=48, help="tokens a prompt (default %(default)s)")
     parser.add_argument("-c", "--window", type=int, default=512)
     parser.add_argument("--tie", type=float, default=0.2, help="largest lead, in logits, of a near-tie (default %(default)s)")
     parser.add_argument("--percent", type=float, default=0.5, help="largest difference of the perplexities (default %(default)s)")
     arguments = parser.parse_args()
-    ours = Moonlit(arguments.moonlit, arguments.model, arguments.threads)
+    ours = Moonlit(arguments.moonlit, arguments.model, arguments.threads, ("--exact",) if arguments.exact else ())
     theirs = Llama(shlex.split(arguments.within) + [arguments.llama], arguments.llama_model or arguments.model, arguments.threads)
     try:
         with theirs:
