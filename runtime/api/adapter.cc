@@ -28,7 +28,7 @@ extern "C" {
 
 moonlit_code moonlit_adapter_load(const moonlit_model* model, const char* path, moonlit_adapter** adapter,
                                   moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(model, error, [&]() -> Status {
     if (path == nullptr || adapter == nullptr) {
       return Status(Code::kInvalidArgument, "path and adapter must not be NULL");
     }

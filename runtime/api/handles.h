@@ -9,14 +9,18 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "runtime/api/moonlit.h"
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/decode/engine.h"
 #include "runtime/exec/adapter.h"
 #include "runtime/exec/step_tap.h"
 
 struct moonlit_model {
+  explicit moonlit_model(moonlit::Log::Receiver receiver) : log(std::move(receiver)) {}
+  mutable moonlit::Log log;
   std::unique_ptr<moonlit::Engine> engine;               // null when vocab_only
   std::unique_ptr<const moonlit::Tokenizer> vocabulary;  // only when vocab_only
   const moonlit::Tokenizer& tokenizer() const { return engine ? engine->tokenizer() : *vocabulary; }
@@ -40,6 +44,9 @@ namespace moonlit::api {
 Result<std::shared_ptr<const AdapterSet>> CombineAdapters(Engine& engine, const moonlit_adapter* const* adapters,
                                                           const float* scales, size_t count);
 
+// The C face of a log's receiver; empty for null.
+Log::Receiver ToReceiver(moonlit_log_fn receiver, void* user);
+
 // Copies code and message into *error (may be null) and returns the code.
 moonlit_code Give(const Status& status, moonlit_error* error);
 
@@ -53,6 +60,13 @@ moonlit_code Guard(moonlit_error* error, const Body& body) {
   } catch (const std::exception& caught) {
     return Give(Status(Code::kInternal, caught.what()), error);
   }
+}
+
+// The same for a call on a model, whose log it is.
+template <typename Body>
+moonlit_code Guard(const moonlit_model* model, moonlit_error* error, const Body& body) {
+  const LogScope scope(&model->log);
+  return Guard(error, body);
 }
 
 // Structs that begin with the size the caller was compiled with, which may be an older or a newer one than ours. Writes as much of

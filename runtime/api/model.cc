@@ -99,7 +99,8 @@ moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* o
       return Status(Code::kInvalidArgument, "quantize: expected a type like Q8_0, found an empty name");
     if (complete.quantize != nullptr) load.quantize = complete.quantize;
     if (complete.pre_tokenizer != nullptr) load.pre_tokenizer = complete.pre_tokenizer;
-    auto handle = std::make_unique<moonlit_model>();
+    auto handle = std::make_unique<moonlit_model>(moonlit::api::ToReceiver(complete.log, complete.log_user));
+    const moonlit::LogScope scope(&handle->log);
     if (complete.vocab_only != 0) {
       MOONLIT_ASSIGN_OR_RETURN(handle->vocabulary, moonlit::OpenTokenizer(path, load));
     } else {

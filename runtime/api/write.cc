@@ -68,7 +68,10 @@ moonlit_code moonlit_quantize(const char* in, const char* out, const moonlit_wri
                               moonlit_write_result* result, moonlit_error* error) {
   return Guard(error, [&]() -> Status {
     if (in == nullptr || out == nullptr) return Status(Code::kInvalidArgument, "in and out must not be NULL");
-    const moonlit::QuantizeOptions to = moonlit::api::ToQuantizeOptions(moonlit::api::Complete(options));
+    const moonlit_write_options complete = moonlit::api::Complete(options);
+    moonlit::Log log(moonlit::api::ToReceiver(complete.log, complete.log_user));
+    const moonlit::LogScope scope(&log);
+    const moonlit::QuantizeOptions to = moonlit::api::ToQuantizeOptions(complete);
     MOONLIT_ASSIGN_OR_RETURN(const std::string found, moonlit::FindModel(in));
     MOONLIT_ASSIGN_OR_RETURN(const moonlit::QuantizeReport report, moonlit::QuantizeFile(found, out, to));
     moonlit::api::GiveReport(report, result);
@@ -81,6 +84,8 @@ moonlit_code moonlit_convert(const char* folder, const char* out, const moonlit_
   return Guard(error, [&]() -> Status {
     if (folder == nullptr || out == nullptr) return Status(Code::kInvalidArgument, "folder and out must not be NULL");
     const moonlit_write_options complete = moonlit::api::Complete(options);
+    moonlit::Log log(moonlit::api::ToReceiver(complete.log, complete.log_user));
+    const moonlit::LogScope scope(&log);
     MOONLIT_ASSIGN_OR_RETURN(
         const moonlit::QuantizeReport report,
         moonlit::ConvertFolder(folder, out, complete.pre_tokenizer == nullptr ? "" : complete.pre_tokenizer,

@@ -3,22 +3,11 @@
 
 #include <cstdarg>
 #include <cstdio>
-#include <mutex>
 
 namespace moonlit {
 namespace {
 
-struct Sink {
-  std::mutex mutex;
-  LogSink function = nullptr;
-  void* user = nullptr;
-};
-
-// Never destroyed: threads may still log while the program ends.
-Sink& TheSink() {
-  static Sink* sink = new Sink;
-  return *sink;
-}
+thread_local Log* current = nullptr;
 
 }  // namespace
 
@@ -36,23 +25,23 @@ const char* LogLevelName(LogLevel level) {
   return "unknown";
 }
 
-void SetLogSink(LogSink sink, void* user) {
-  Sink& the_sink = TheSink();
-  std::lock_guard<std::mutex> lock(the_sink.mutex);
-  the_sink.function = sink;
-  the_sink.user = user;
+void Log::Write(LogLevel level, const char* text) {
+  if (!receiver_) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  receiver_(level, text);
 }
 
+LogScope::LogScope(Log* log) : outer_(current) { current = log; }
+LogScope::~LogScope() { current = outer_; }
+
 void Logf(LogLevel level, const char* format, ...) {
+  if (current == nullptr) return;
   char text[1024];
   va_list args;
   va_start(args, format);
   const int length = std::vsnprintf(text, sizeof(text), format, args);
   va_end(args);
-  if (length < 0) return;
-  Sink& the_sink = TheSink();
-  std::lock_guard<std::mutex> lock(the_sink.mutex);
-  if (the_sink.function != nullptr) the_sink.function(the_sink.user, level, text);
+  if (length >= 0) current->Write(level, text);
 }
 
 }  // namespace moonlit

@@ -8,11 +8,9 @@
 #include <vector>
 
 #include "runtime/api/moonlit.h"
-#include "runtime/base/log.h"
 
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class Api : public testing::Test {
@@ -164,19 +162,6 @@ TEST_F(Api, SessionsAreLimitedAndGivenBack) {
   moonlit_session_free(second);
   ASSERT_EQ(moonlit_session_new(model_, &third, &error_), MOONLIT_OK) << error_.message;
   moonlit_session_free(third);
-}
-
-TEST(Log, ReachesTheReceiverUntilItIsTakenBack) {
-  std::vector<std::string> lines;
-  moonlit_set_log(
-      [](void* user, moonlit_log_level level, const char* text) {
-        static_cast<std::vector<std::string>*>(user)->push_back(std::to_string(level) + " " + text);
-      },
-      &lines);
-  moonlit::Logf(moonlit::LogLevel::kWarning, "file %s", "x");
-  moonlit_set_log(nullptr, nullptr);
-  moonlit::Logf(moonlit::LogLevel::kWarning, "dropped");
-  EXPECT_THAT(lines, ElementsAre("2 file x"));
 }
 
 }  // namespace

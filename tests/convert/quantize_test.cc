@@ -204,9 +204,8 @@ TEST(Quantize, ImportanceOfAnotherModelIsRefusedAndGapsAreTold) {
   const MadeModel model = MakeModel(folder);
   const std::string out = folder.path() + "/out.gguf";
   std::vector<std::string> warnings;
-  SetLogSink(
-      [](void* user, LogLevel, const char* text) { static_cast<std::vector<std::string>*>(user)->push_back(text); },
-      &warnings);
+  Log log([&](LogLevel, const char* text) { warnings.push_back(text); });
+  const LogScope scope(&log);
   const auto quantize = [&](const std::string& name, const char* type) {
     const std::string matrix = WriteImatrix(folder, name, kColumns);
     return QuantizeFile(model.path, out, {.type = type, .imatrix = matrix}).status();
@@ -218,7 +217,6 @@ TEST(Quantize, ImportanceOfAnotherModelIsRefusedAndGapsAreTold) {
   // attn_v has rows of 96, which get another format than Q2_K.
   EXPECT_TRUE(warnings.empty());
   EXPECT_TRUE(quantize("blk.0.attn_q.weight", "Q2_K_S").ok());
-  SetLogSink(nullptr, nullptr);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("1 of the model's 2"), std::string::npos) << warnings[0];
   EXPECT_NE(warnings[0].find("blk.0.attn_v.weight"), std::string::npos) << warnings[0];

@@ -111,15 +111,12 @@ TEST_F(PackedCacheTest, AFolderThatIsNotThereIsAnError) {
 // ---- plans
 
 std::vector<std::string> Warnings(const std::function<void()>& body) {
-  static std::vector<std::string> lines;
-  lines.clear();
-  SetLogSink(
-      [](void*, LogLevel level, const char* text) {
-        if (level == LogLevel::kWarning) lines.push_back(text);
-      },
-      nullptr);
+  std::vector<std::string> lines;
+  Log log([&](LogLevel level, const char* text) {
+    if (level == LogLevel::kWarning) lines.push_back(text);
+  });
+  const LogScope scope(&log);
   body();
-  SetLogSink(nullptr, nullptr);
   return lines;
 }
 

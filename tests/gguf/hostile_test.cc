@@ -269,13 +269,12 @@ TEST(HostileGguf, OffsetsThatOverlapOrLeaveTheFile) {
   }
 }
 
-std::string logged;
-void Collect(void*, LogLevel level, const char* text) {
-  logged += std::string(LogLevelName(level)) + ": " + text + "\n";
-}
-
 TEST(HostileGguf, OddButReadableFilesAreOpenedWithAWarning) {
-  SetLogSink(&Collect, nullptr);
+  std::string logged;
+  Log log([&](LogLevel level, const char* text) {
+    logged += std::string(LogLevelName(level)) + ": " + text + "\n";
+  });
+  const LogScope scope(&log);
   GgufBytes b = SmallGguf();
   b.PatchU64("tensor.1.offset", 65);
   logged.clear();
@@ -290,7 +289,6 @@ TEST(HostileGguf, OddButReadableFilesAreOpenedWithAWarning) {
   logged.clear();
   EXPECT_TRUE(GgufFile::OpenMemory(b.data(), b.size(), "good").ok());
   EXPECT_EQ(logged, "");
-  SetLogSink(nullptr, nullptr);
 }
 
 TEST(HostileGguf, OtherFilesAreCalledByTheirName) {

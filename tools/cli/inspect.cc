@@ -9,6 +9,7 @@
 #include "models/poet/poet.h"
 #include "runtime/api/find_model.h"
 #include "runtime/api/moonlit.hpp"
+#include "runtime/base/log.h"
 #include "runtime/gguf/gguf.h"
 #include "tools/cli/model_flags.h"
 
@@ -37,6 +38,8 @@ class Inspect : public Command {
     }
     const Result<std::string> found = FindModel(file_);
     if (!found.ok()) return Report({MOONLIT_NOT_FOUND, std::string(found.status().message())});
+    Log log([](LogLevel level, const char* text) { PrintLog(nullptr, static_cast<moonlit_log_level>(level), text); });
+    const LogScope scope(&log);
     const Result<GgufFile> opened = GgufFile::Open(found.value());
     if (!opened.ok()) {
       return Report({static_cast<moonlit_code>(opened.status().code()), std::string(opened.status().message())});

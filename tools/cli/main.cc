@@ -37,13 +37,6 @@ std::vector<std::string> SpellOut(int argc, char** argv) {
   return words;
 }
 
-void PrintLog(void*, moonlit_log_level level, const char* text) {
-  if (level >= MOONLIT_LOG_WARNING) {
-    std::fprintf(stderr, "moonlit: %s: %s\n", level == MOONLIT_LOG_ERROR ? "error" : "warning",
-                 Printable(text).c_str());
-  }
-}
-
 // The parser would only say that a command is missing.
 int UnknownCommand(std::string_view typed, const std::vector<std::string>& names) {
   const std::string nearest = NearestName(typed, names);
@@ -62,7 +55,6 @@ int Flushed(int code) {
 
 int Main(int argc, char** argv) {
   EndCleanlyBySignals();
-  moonlit_set_log(&PrintLog, nullptr);
   CLI::App app(
       "Moonlit: small language models on ordinary CPUs.\n"
       "  moonlit generate -m model.gguf -p \"Once upon a time\"\n"

@@ -121,6 +121,7 @@ moonlit_model_options ModelFlags::ToOptions() const {
   options.vocab_only = vocab_only ? 1 : 0;
   options.share_prefixes = share_prefixes ? 1 : 0;
   options.max_sessions = max_sessions;
+  options.log = &PrintLog;
   return options;
 }
 
@@ -133,6 +134,11 @@ std::string Printable(std::string_view text) {
     out += byte < 0x20 || byte == 0x7F ? std::string(escaped) : std::string(1, c);
   }
   return out;
+}
+
+void PrintLog(void*, moonlit_log_level level, const char* text) {
+  if (level < MOONLIT_LOG_WARNING) return;
+  std::fprintf(stderr, "moonlit: %s: %s\n", level == MOONLIT_LOG_ERROR ? "error" : "warning", Printable(text).c_str());
 }
 
 int Report(const api::Error& error) {

@@ -50,6 +50,9 @@ std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code);
 // Text that may come from a file, for a terminal: control bytes as \xHH, so that none can move the cursor or forge a line.
 std::string Printable(std::string_view text);
 
+// The command's log: warnings and errors, on stderr.
+void PrintLog(void*, moonlit_log_level level, const char* text);
+
 // kOk when the model's context holds `needed` tokens; else says so on stderr, with `what` they are ("the prompt"), and gives the exit
 // code.
 int CheckContext(const api::Model& model, size_t needed, const std::string& what);

@@ -26,6 +26,7 @@ moonlit_write_options WriteFlags::ToOptions() const {
   options.imatrix = imatrix.empty() ? nullptr : imatrix.c_str();
   options.threads = threads;
   options.pure = pure ? 1 : 0;
+  options.log = &PrintLog;
   return options;
 }
 

@@ -47,13 +47,10 @@ typedef enum moonlit_log_level {
   MOONLIT_LOG_ERROR = 3
 } moonlit_log_level;
 
-/* One line of text without a newline, valid during the call. Calls come one at a time, from any thread; a receiver must not call
- * Moonlit. */
+/* A receiver of what a user may want to know but is no error: the `log` of moonlit_model_options and moonlit_write_options. One line of
+ * text without a newline, valid during the call. Lines come from the thread that called Moonlit, those of one model one at a time; those
+ * of several models may come at once, whether or not they have one receiver. A receiver must not call Moonlit. */
 typedef void (*moonlit_log_fn)(void* user, moonlit_log_level level, const char* text);
-
-/* Who gets what a user may want to know but is no error; NULL (as at the start): nobody. For the whole process. When it returns, no
- * call to the former receiver is running. Any thread. */
-MOONLIT_API void moonlit_set_log(moonlit_log_fn receiver, void* user);
 
 /* Version of the library, for example "0.1.0". Static storage. */
 MOONLIT_API const char* moonlit_version(void);

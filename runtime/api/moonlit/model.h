@@ -51,6 +51,10 @@ typedef struct moonlit_model_options {
   uint32_t attention_pages;
   /* With n_ctx 0: the most tokens that are taken of what the model was trained for. Default 4096. */
   uint32_t default_ctx;
+  /* Who gets what a user may want to know about this model but is no error, while it is loaded and in later calls on it; NULL (default):
+   * nobody. */
+  moonlit_log_fn log;
+  void* log_user;
 } moonlit_model_options;
 
 MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);

@@ -23,6 +23,9 @@ typedef struct moonlit_write_options {
   int (*progress)(void* user, uint64_t done, uint64_t total);
   void* user;
   const char* pre_tokenizer; /* for moonlit_convert: see moonlit_model_options */
+  /* Who gets what a user may want to know but is no error; NULL (default): nobody. */
+  moonlit_log_fn log;
+  void* log_user;
 } moonlit_write_options;
 
 MOONLIT_API void moonlit_write_options_init(moonlit_write_options* options, size_t size);
