@@ -53,6 +53,10 @@ Result<EngineOptions> ToEngineOptions(const moonlit_model_options& from) {
   if (from.variant != nullptr) to.variant = from.variant;
   if (from.packed_cache != nullptr) to.packed_cache = from.packed_cache;
   if (from.float_provider != nullptr) to.float_provider = from.float_provider;
+  if ((from.allocate == nullptr) != (from.release == nullptr)) {
+    return Status(Code::kInvalidArgument, "allocate and release: expected both or none of the allocator's functions");
+  }
+  to.memory = {from.allocate, from.release, from.allocator_user};
   if (from.progress != nullptr) {
     to.progress = [progress = from.progress, user = from.progress_user](uint64_t done, uint64_t total) {
       return progress(user, done, total) == 0;

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "kernels/attention/page_layout.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/cache/prefix_index.h"
 #include "runtime/cache/state_pool.h"
@@ -47,6 +48,7 @@ struct PagePoolOptions {
   std::vector<bool> gives_back = {};
   // [groups] pages of each group; no entry: what Create is told.
   std::vector<size_t> pages = {};
+  MemorySource memory = {};  // of pages and states
 };
 
 class PagePool {

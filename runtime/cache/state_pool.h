@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/tensor/buffer.h"
 
@@ -22,7 +23,7 @@ class StatePool {
   static constexpr Slot kNone = UINT32_MAX;
 
   // bytes: a multiple of sizeof(float), above 0. kInvalidArgument (no slots), kOutOfMemory.
-  static Result<std::unique_ptr<StatePool>> Create(size_t bytes, size_t slots);
+  static Result<std::unique_ptr<StatePool>> Create(size_t bytes, size_t slots, const MemorySource& memory = {});
 
   size_t bytes() const { return bytes_; }
   size_t total() const { return references_.size(); }

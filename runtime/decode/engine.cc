@@ -151,12 +151,14 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
   plan_options.sparse.most_tokens = std::min(o.chunk_tokens, std::max<size_t>(o.max_sessions, 16));
   MOONLIT_ASSIGN_OR_RETURN(plan_options.float_provider, ResolveFloatProvider(o.float_provider));
   plan_options.packed_cache = o.packed_cache;
+  plan_options.memory = o.memory;
   plan_options.progress = o.progress;
   MOONLIT_ASSIGN_OR_RETURN(impl->plan, model.make_plan(plan_options));
   o.progress = nullptr;  // it belongs to the load, and so does what it points to
 
   o.share_prefixes = o.share_prefixes && !impl->plan->whole_sequences();
   PagePoolOptions pool_options;
+  pool_options.memory = o.memory;
   impl->gives_back = PlanPages(*impl->plan, o, pool_options);
   const size_t most_pages = o.max_sessions * (CeilDiv(o.n_ctx, o.page_tokens) + 1);
   MOONLIT_ASSIGN_OR_RETURN(auto page_pool, PagePool::Create(impl->plan->cache_groups(), most_pages, pool_options));

@@ -20,6 +20,7 @@
 
 #include "kernels/attention/page_layout.h"
 #include "kernels/cpu/variant.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/cache/cache.h"
 #include "runtime/cache/session_file.h"
@@ -53,6 +54,7 @@ struct EngineOptions {
   std::string packed_cache = {};    // folder that keeps packed weights for the next load; "": none
   std::string float_provider = {};  // "": MOONLIT_FLOAT_PROVIDER, else the table (runtime/exec/float_provider.h)
   ThreadPool* pool = nullptr;       // an app's own pool (not owned); null: the engine makes one of `threads`
+  MemorySource memory = {};  // of all that is sized by the model
   std::function<bool(uint64_t done, uint64_t total)> progress = {};
 };
 

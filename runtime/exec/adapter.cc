@@ -116,7 +116,8 @@ Result<std::vector<Adapter::Pair>> Adapter::FindPairs(const Graph& graph, const 
 }
 
 // Checks the shapes, and gives every weight its place in the memory.
-Status Adapter::Place(const Graph& graph, const ProductKernel& kernel, const std::vector<Pair>& pairs) {
+Status Adapter::Place(const Graph& graph, const ProductKernel& kernel, const std::vector<Pair>& pairs,
+                      const MemorySource& memory) {
   uint64_t bytes = 0;
   const auto take = [&](uint64_t size) {
     const uint64_t at = bytes;
@@ -144,7 +145,7 @@ Status Adapter::Place(const Graph& graph, const ProductKernel& kernel, const std
     }
   }
   if (bytes > kMostBytes) return Errorf(Code::kOutOfMemory, "the adapter takes %" PRIu64 " bytes of memory", bytes);
-  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(static_cast<size_t>(bytes), "an adapter"));
+  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(static_cast<size_t>(bytes), "an adapter", memory));
   return Status();
 }
 
@@ -173,7 +174,8 @@ Status Adapter::Read(const Graph& graph, const ProductKernel& kernel, const Weig
 }
 
 Result<std::shared_ptr<const Adapter>> Adapter::Load(const Graph& graph, const ProductKernel& kernel,
-                                                     const WeightSource& source, float alpha, uint64_t serial) {
+                                                     const WeightSource& source, float alpha, uint64_t serial,
+                                                     const MemorySource& memory) {
   std::shared_ptr<Adapter> adapter(new Adapter());
   adapter->graph_ = &graph;
   adapter->alpha_ = alpha;
@@ -183,7 +185,7 @@ Result<std::shared_ptr<const Adapter>> Adapter::Load(const Graph& graph, const P
   const auto load = [&]() -> Status {
     MOONLIT_ASSIGN_OR_RETURN(const std::vector<Pair> pairs, FindPairs(graph, source));
     adapter->tensors_ = pairs.size();
-    MOONLIT_RETURN_IF_ERROR(adapter->Place(graph, kernel, pairs));
+    MOONLIT_RETURN_IF_ERROR(adapter->Place(graph, kernel, pairs, memory));
     for (const Pair& pair : pairs) MOONLIT_RETURN_IF_ERROR(adapter->Read(graph, kernel, source, pair));
     return Status();
   };
@@ -192,7 +194,8 @@ Result<std::shared_ptr<const Adapter>> Adapter::Load(const Graph& graph, const P
 }
 
 Result<std::shared_ptr<const AdapterSet>> AdapterSet::Make(const Graph& graph, const FusedGraph& fused,
-                                                           std::span<const AdapterUse> uses, size_t rows) {
+                                                           std::span<const AdapterUse> uses, size_t rows,
+                                                           const MemorySource& memory) {
   std::shared_ptr<AdapterSet> set(new AdapterSet());
   set->ranks_.resize(graph.weights().size());
   for (const AdapterUse& use : uses) {
@@ -231,7 +234,7 @@ Result<std::shared_ptr<const AdapterSet>> AdapterSet::Make(const Graph& graph, c
   if (bytes > kMostBytes) {
     return Errorf(Code::kOutOfMemory, "adapters of ranks %zu in all take %" PRIu64 " bytes a step", widest, bytes);
   }
-  MOONLIT_ASSIGN_OR_RETURN(set->memory_, Buffer::Allocate(static_cast<size_t>(bytes), "products of adapters"));
+  MOONLIT_ASSIGN_OR_RETURN(set->memory_, Buffer::Allocate(static_cast<size_t>(bytes), "products of adapters", memory));
   set->products_ = set->memory_.as<float>();
   return std::shared_ptr<const AdapterSet>(std::move(set));
 }

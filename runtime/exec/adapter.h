@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/matmul/matmul.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/plan.h"
 #include "runtime/graph/fusion.h"
@@ -42,7 +43,8 @@ class Adapter {
   // (the model has no such tensor, or of another shape), kUnsupported (the tensor is no factor of a plain product: an embedding,
   // experts), kOutOfMemory. Adapted norms, which llama.cpp leaves out too, cost a warning.
   static Result<std::shared_ptr<const Adapter>> Load(const Graph& graph, const ProductKernel& kernel,
-                                                     const WeightSource& source, float alpha, uint64_t serial);
+                                                     const WeightSource& source, float alpha, uint64_t serial,
+                                                     const MemorySource& memory = {});
 
   const Part& part(WeightId id) const { return parts_[id]; }
   const uint8_t* a(const Part& part) const {
@@ -61,7 +63,8 @@ class Adapter {
   struct Pair;
   Adapter() = default;
   static Result<std::vector<Pair>> FindPairs(const Graph& graph, const WeightSource& source);
-  Status Place(const Graph& graph, const ProductKernel& kernel, const std::vector<Pair>& pairs);
+  Status Place(const Graph& graph, const ProductKernel& kernel, const std::vector<Pair>& pairs,
+               const MemorySource& memory);
   Status Read(const Graph& graph, const ProductKernel& kernel, const WeightSource& source, const Pair& pair);
 
   const Graph* graph_ = nullptr;
@@ -78,7 +81,8 @@ class AdapterSet {
   // `rows`: most of a step. kInvalidArgument: more than kMostAdapters, an adapter of another plan, a scale that is not finite;
   // kOutOfMemory. Adapters of scale 0 are left out; null when none is left.
   static Result<std::shared_ptr<const AdapterSet>> Make(const Graph& graph, const FusedGraph& fused,
-                                                        std::span<const AdapterUse> uses, size_t rows);
+                                                        std::span<const AdapterUse> uses, size_t rows,
+                                                        const MemorySource& memory = {});
 
   const std::vector<AdapterUse>& members() const { return members_; }
   size_t rank(WeightId id) const { return ranks_[id]; }  // of all members together

@@ -224,7 +224,7 @@ class ArenaLayout {
     for (size_t i = 0; i < experts_.size(); ++i) PlaceExperts(b_.experts_places[i], experts_[i]);
     PlaceHeadAndScratch(scratch_bytes);
     const MemoryPlan plan = PlanMemory(needs_);
-    MOONLIT_ASSIGN_OR_RETURN(Buffer arena, Buffer::Allocate(plan.bytes + kReadablePast, "the arena of intermediates"));
+    MOONLIT_ASSIGN_OR_RETURN(Buffer arena, Buffer::Allocate(plan.bytes + kReadablePast, "the arena of intermediates", b_.options->memory));
     for (size_t i = 0; i < needs_.size(); ++i) assigns_[i](arena.data() + plan.offsets[i]);
     for (ValueId v = 0; v < floats_.size(); ++v) {
       if (fused_.storage[v] != v) b_.values[v] = b_.values[fused_.storage[v]];

@@ -225,12 +225,12 @@ Status WeightStore::LoadPiece(const WeightSource& source, const Piece& piece, ui
 
 Status WeightStore::Pack(const WeightSource& source, ThreadPool& pool,
                          const std::function<bool(uint64_t, uint64_t)>& progress) {
-  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights"));
+  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights", options_.memory));
   LoadProgress shared(&progress, file_bytes_);
   LoadJob job{.store = this, .source = &source, .progress = &shared, .staging = {}};
   MOONLIT_ASSIGN_OR_RETURN(
       job.staging, Buffer::Allocate(staging_bytes_ * pool.threads() + FloatProduct::kReadablePast * sizeof(float),
-                                    "staging for loading weights"));
+                                    "staging for loading weights", options_.memory));
   const Stage stage{pieces_.size(), &LoadJob::RunTask, &job};
   return shared.Finish(pool.Run({&stage, 1}, shared.stop()));
 }
@@ -268,7 +268,7 @@ Result<PackedCacheKey> WeightStore::CacheKey(const WeightSource& source) const {
 // A cache that does not serve costs a warning and the time of packing, never the load.
 Status WeightStore::LoadOrPack(const PackedCache& cache, const WeightSource& source, ThreadPool& pool,
                                const std::function<bool(uint64_t, uint64_t)>& progress) {
-  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights"));
+  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights", options_.memory));
   const Status read = cache.Read(memory_.data(), packed_bytes_, pool, progress);
   if (read.ok() || read.code() == Code::kCancelled) return read;
   if (read.code() != Code::kNotFound) {
@@ -315,7 +315,7 @@ Status WeightStore::BindXnnpack(size_t threads) {
   }
   if (floats == 0) return Status();
   MOONLIT_ASSIGN_OR_RETURN(xnnpack_scratch_,
-                           Buffer::Allocate(threads * floats * sizeof(float), "scratch for XNNPACK's products"));
+                           Buffer::Allocate(threads * floats * sizeof(float), "scratch for XNNPACK's products", options_.memory));
   for (PackedMatrix& m : matrices_) {
     if (m.provider != FloatProvider::kXnnpack) continue;
     Result<FloatProduct> product =

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/matmul/matmul.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/float_provider.h"
 #include "runtime/exec/packed_cache.h"
@@ -52,6 +53,7 @@ struct PackingOptions {
   Variant variant;
   FloatProviderChoice floats = FloatProviderChoice::kTable;
   std::string cache = {};  // folder of files of packed weights (packed_cache.h); "": none
+  MemorySource memory = {};
 };
 
 class WeightStore {

@@ -20,6 +20,7 @@
 
 #include "kernels/attention/page_layout.h"
 #include "kernels/cpu/variant.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/exec/float_provider.h"
 #include "runtime/graph/pooling.h"
@@ -63,6 +64,7 @@ struct PlanOptions {
   std::string packed_cache = {};  // folder that keeps packed weights for the next load (packed_cache.h); "": none
   // Who rounds activations; null: the variant's own table. Tests pass one that looks on. Not owned; outlives the plan.
   const ProductTable* products = nullptr;
+  MemorySource memory = {};  // of packed weights, intermediates, scratch, adapters
   // Called from the loading thread with bytes packed so far and in total; return false to cancel (kCancelled). May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
 };

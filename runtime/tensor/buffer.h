@@ -6,16 +6,17 @@
 #include <cstdint>
 #include <utility>
 
+#include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 
 namespace moonlit {
 
-// Owns zero-initialised memory, 64-byte aligned (2 MiB aligned and advised MADV_HUGEPAGE from 2 MiB up). Move only.
+// Owns zero-initialised memory, 64-byte aligned (from the system also 2 MiB aligned and advised MADV_HUGEPAGE from 2 MiB up). Move only.
 class Buffer {
  public:
   Buffer() = default;
-  // kOutOfMemory names `what` and the size. A size of 0 is allowed. Pages are untouched until first written.
-  static Result<Buffer> Allocate(size_t bytes, const char* what);
+  // kOutOfMemory names `what` and the size. A size of 0 is allowed. The system's pages are untouched until first written.
+  static Result<Buffer> Allocate(size_t bytes, const char* what, const MemorySource& source = {});
   Buffer(Buffer&& other) noexcept { Swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Swap(other);
@@ -39,11 +40,11 @@ class Buffer {
   void Swap(Buffer& other) {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
-    std::swap(mapped_, other.mapped_);
+    std::swap(source_, other.source_);
   }
   uint8_t* data_ = nullptr;
   size_t size_ = 0;
-  size_t mapped_ = 0;  // bytes of the mapping, 0 when from the heap
+  MemorySource source_;
 };
 
 }  // namespace moonlit

@@ -55,6 +55,15 @@ typedef struct moonlit_model_options {
    * nobody. */
   moonlit_log_fn log;
   void* log_user;
+  /* The application's allocator, for the big memory of the model: packed weights, the cache and states of its sessions, intermediates,
+   * scratch, adapters, and buffers while it is loaded. Small bookkeeping (the vocabulary, tables, handles) stays with malloc. NULL (both):
+   * the system. `allocate` gives `bytes` (above 0) with any contents, which are zeroed then; `alignment` is 64, and from 2 MiB up 2 MiB,
+   * for the sake of huge pages, where memory that is aligned to 64 serves as well. NULL from it is MOONLIT_OUT_OF_MEMORY, and what it gave
+   * before is released. `release` gets the bytes that were asked for; the last comes when the model and its adapters are freed. Both are
+   * called from any thread, by several at once, and must not call Moonlit. */
+  void* (*allocate)(void* user, size_t bytes, size_t alignment);
+  void (*release)(void* user, void* memory, size_t bytes);
+  void* allocator_user;
 } moonlit_model_options;
 
 MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);
