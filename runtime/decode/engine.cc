@@ -80,8 +80,8 @@ bool PlanPages(const Plan& plan, const EngineOptions& o, PagePoolOptions& option
 
 std::string ThreadReason(const EngineOptions& asked) {
   if (asked.pool != nullptr) return "the application's own pool";
-  if (asked.threads != 0) return "as asked for";
-  return DefaultThreadCount(ReadTopology()).reason;
+  const std::string reason = asked.threads != 0 ? "as asked for" : DefaultThreadCount(ReadTopology()).reason;
+  return asked.parallel_for.run != nullptr ? "at most so many of the application's own threads: " + reason : reason;
 }
 
 // Shifts the token numbers of one chunk to those of the whole prefill.
@@ -133,7 +133,10 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
   EngineOptions& o = impl->options;
   MOONLIT_RETURN_IF_ERROR(FillDefaults(model.facts, impl->variant, o));
   if (o.pool == nullptr) {
-    MOONLIT_ASSIGN_OR_RETURN(impl->own_pool, ThreadPool::Create({.threads = o.threads}));
+    auto pool = o.parallel_for.run != nullptr ? ThreadPool::Borrow(o.parallel_for, o.threads)
+                                              : ThreadPool::Create({.threads = o.threads});
+    if (!pool.ok()) return pool.status();
+    impl->own_pool = std::move(pool).value();
     o.pool = impl->own_pool.get();
   }
   o.threads = o.pool->threads();

@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "runtime/threads/parking.h"
+#include "runtime/threads/thread_count.h"
 #include "runtime/threads/topology.h"
 
 namespace moonlit {
 namespace {
-
-constexpr size_t kMostThreads = 1024;
 
 // A pause is 40 to 140 cycles, so a waiter spins for some 20 to 60 microseconds: longer than the uneven end of a stage,
 // shorter than what a person or a power meter notices. With more threads than CPUs spinning only keeps others from
@@ -154,10 +153,7 @@ class Pool final : public ThreadPool {
 }  // namespace
 
 Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(const ThreadPoolOptions& options) {
-  if (options.threads > kMostThreads) {
-    return Errorf(Code::kInvalidArgument, "thread pool: threads is %zu, the most is %zu", options.threads,
-                  kMostThreads);
-  }
+  MOONLIT_RETURN_IF_ERROR(CheckThreadCount(options.threads));
   const Topology topology = ReadTopology();
   const size_t threads = options.threads != 0 ? options.threads : DefaultThreadCount(topology).threads;
   auto pool = std::make_unique<Pool>(threads, SpinIterations(options, threads, topology.cpus.size()));

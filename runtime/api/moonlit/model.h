@@ -64,6 +64,13 @@ typedef struct moonlit_model_options {
   void* (*allocate)(void* user, size_t bytes, size_t alignment);
   void (*release)(void* user, void* memory, size_t bytes);
   void* allocator_user;
+  /* The application's threads. Moonlit creates none then: each stage of a step, and loading, is one call, which calls task(data, index)
+   * for the indices below `count` (at most `threads`; 0: as without) on threads of its choice, several at once, and returns when these
+   * calls have ended. It may make fewer calls or run them one after another; the caller's thread does what is left. The same bits. It is
+   * called from the thread that called Moonlit, by several at once where several models share it, and must not call Moonlit or end in
+   * a C++ exception. NULL: Moonlit's own threads. */
+  void (*parallel_for)(void* user, size_t count, void (*task)(void* data, size_t index), void* data);
+  void* parallel_user;
 } moonlit_model_options;
 
 MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);

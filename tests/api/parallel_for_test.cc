@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model that runs on an application's threads: the same bits, and no thread of ours.
+#include <dirent.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/api/moonlit.hpp"
+#include "tests/threads/parallel_loops.h"
+
+namespace moonlit::test {
+namespace {
+
+size_t ThreadsNow() {
+  size_t count = 0;
+  DIR* folder = opendir("/proc/self/task");
+  if (folder == nullptr) return 0;
+  while (const dirent* entry = readdir(folder)) count += entry->d_name[0] != '.';
+  closedir(folder);
+  return count;
+}
+
+moonlit_model_options SmallOptions() {
+  moonlit_model_options options = api::Model::Options();
+  options.threads = 3;
+  options.n_ctx = 128;
+  options.chunk_tokens = 32;
+  return options;
+}
+
+// Logits of every token of a prompt, then of tokens one by one.
+std::vector<float> Run(api::Model& model) {
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < 40; ++i) ids.push_back(3 + i * 7);
+  std::vector<float> all;
+  const auto keep = [&](size_t, std::span<const float> logits) { all.insert(all.end(), logits.begin(), logits.end()); };
+  auto session = model.NewSession();
+  EXPECT_TRUE(session) << session.error().message;
+  EXPECT_EQ(session->Eval(std::span(ids).first(35), MOONLIT_OUTPUT_ALL, keep).code, MOONLIT_OK);
+  for (size_t i = 35; i < ids.size(); ++i) {
+    EXPECT_EQ(session->Eval(std::span(ids).subspan(i, 1), MOONLIT_OUTPUT_LAST, keep).code, MOONLIT_OK);
+  }
+  return all;
+}
+
+class ParallelForTest : public testing::TestWithParam<LoopKind> {};
+
+TEST_P(ParallelForTest, GivesTheSameBits) {
+  moonlit_model_options options = SmallOptions();
+  std::vector<float> expected;
+  {
+    auto own = api::Model::Load("poet", options);
+    ASSERT_TRUE(own) << own.error().message;
+    expected = Run(*own);
+  }
+  options.parallel_for = GetParam().run;
+  auto model = api::Model::Load("poet", options);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->info().threads, 3u);
+  ASSERT_FALSE(expected.empty());
+  EXPECT_EQ(Run(*model), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Loops, ParallelForTest, testing::ValuesIn(kLoops),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ParallelFor, NoThreadIsCreated) {
+  const size_t before = ThreadsNow();
+  if (before == 0) GTEST_SKIP() << "this system does not list a process's threads";
+  struct Seen {
+    size_t calls = 0, most_threads = 0;
+  } seen;
+  moonlit_model_options options = SmallOptions();
+  options.parallel_user = &seen;
+  options.parallel_for = [](void* user, size_t count, LoopTask task, void* data) {
+    Seen& s = *static_cast<Seen*>(user);
+    ++s.calls;
+    s.most_threads = std::max(s.most_threads, ThreadsNow());
+    RunSerial(nullptr, count, task, data);
+  };
+  auto model = api::Model::Load("poet", options);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_GT(seen.calls, 0u) << "loading runs on them too";
+  const size_t loading = seen.calls;
+  Run(*model);
+  EXPECT_GT(seen.calls, loading);
+  EXPECT_EQ(seen.most_threads, before);
+}
+
+// Steps of both models lie in one queue.
+TEST(ParallelFor, ModelsMayShareOneLoopFromSeveralThreads) {
+  moonlit_model_options options = SmallOptions();
+  options.parallel_for = &RunOnAQueue;
+  std::vector<std::vector<float>> found(2);
+  std::vector<std::thread> threads;
+  for (std::vector<float>& one : found) {
+    threads.emplace_back([&one, &options] {
+      auto model = api::Model::Load("poet", options);
+      ASSERT_TRUE(model) << model.error().message;
+      one = Run(*model);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_FALSE(found[0].empty());
+  EXPECT_EQ(found[0], found[1]);
+}
+
+}  // namespace
+}  // namespace moonlit::test
