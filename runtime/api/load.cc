@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/poet/poet.h"
+#include "models/registry.h"
 #include "runtime/api/find_model.h"
 #include "runtime/base/checksum.h"
 #include "runtime/base/memory.h"
@@ -130,22 +131,34 @@ ModelFacts CollectFacts(const ModelConfig& config, const WeightSource& source) {
   return facts;
 }
 
+// Facts and plan; make_plan must be copyable, so the source and the graph are shared with it.
+LoadedModel WithoutTokenizer(LoadedGraph loaded, const std::shared_ptr<const WeightSource>& source) {
+  LoadedModel model;
+  model.facts = CollectFacts(loaded.config, *source);
+  model.facts.n_positions = LearnedPositions(loaded.graph);
+  auto graph = std::make_shared<const Graph>(std::move(loaded.graph));
+  model.make_plan = [source, graph](const PlanOptions& options) { return Plan::Create(*graph, *source, options); };
+  return model;
+}
+
 }  // namespace
 
 Result<LoadedModel> OpenModel(const std::string& path, const LoadOptions& options) {
   MOONLIT_ASSIGN_OR_RETURN(const OpenedModel opened, Open(path, options));
-  // make_plan must be copyable, so the source and the graph are shared with it.
-  const std::shared_ptr<const WeightSource> source = opened.weights;
-  MOONLIT_ASSIGN_OR_RETURN(CheckedModel checked, CheckModel(*opened.metadata, *source, options.pre_tokenizer));
-  LoadedModel model;
-  model.tokenizer = std::move(checked.tokenizer);
+  MOONLIT_ASSIGN_OR_RETURN(CheckedModel checked, CheckModel(*opened.metadata, *opened.weights, options.pre_tokenizer));
   ReturnFreedMemory();
-  model.facts = CollectFacts(checked.loaded.config, *source);
-  model.facts.n_positions = LearnedPositions(checked.loaded.graph);
-  MOONLIT_ASSIGN_OR_RETURN(model.facts.identity, Identify(checked.loaded.config, opened));
-  auto graph = std::make_shared<const Graph>(std::move(checked.loaded.graph));
-  model.make_plan = [source, graph](const PlanOptions& options) { return Plan::Create(*graph, *source, options); };
+  MOONLIT_ASSIGN_OR_RETURN(std::string identity, Identify(checked.loaded.config, opened));
+  LoadedModel model = WithoutTokenizer(std::move(checked.loaded), opened.weights);
+  model.tokenizer = std::move(checked.tokenizer);
+  model.facts.identity = std::move(identity);
   return model;
+}
+
+Result<LoadedModel> OpenLayout(const std::string& path, const LoadOptions& options) {
+  MOONLIT_ASSIGN_OR_RETURN(const OpenedModel opened, Open(path, options));
+  Result<LoadedGraph> loaded = LoadGraph(*opened.metadata, *opened.weights);
+  if (!loaded.ok()) return loaded.status().WithContext("file " + opened.weights->description());
+  return WithoutTokenizer(std::move(loaded).value(), opened.weights);
 }
 
 Result<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& path, const LoadOptions& options) {

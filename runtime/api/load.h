@@ -22,6 +22,9 @@ struct LoadOptions {
 // the model that Moonlit carries. Weights are read later, by make_plan.
 Result<LoadedModel> OpenModel(const std::string& path, const LoadOptions& options = {});
 
+// The same for Engine::Measure: without a tokenizer, and without reading a weight, so without an identity.
+Result<LoadedModel> OpenLayout(const std::string& path, const LoadOptions& options = {});
+
 // The tokenizer alone; a file without tensors will do.
 Result<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& path, const LoadOptions& options = {});
 

@@ -7,6 +7,7 @@
 #include "kernels/cpu/variant.h"
 #include "runtime/api/handles.h"
 #include "runtime/api/load.h"
+#include "runtime/api/options.h"
 
 namespace moonlit::api {
 
@@ -26,57 +27,9 @@ moonlit_code Give(const Status& status, moonlit_error* error) {
   return code;
 }
 
-namespace {
-
-Status SetCacheType(const char* field, const char* name, bool* use_default, CacheType* type) {
-  if (name == nullptr) return Status();
-  *use_default = false;
-  if (FindCacheType(name, type)) return Status();
-  return Errorf(Code::kInvalidArgument, "%s: expected one of f32, f16, bf16, q8_0, q4_0, found \"%s\"", field, name);
-}
-
-Result<EngineOptions> ToEngineOptions(const moonlit_model_options& from) {
-  EngineOptions to;
-  to.threads = from.threads;
-  to.n_ctx = from.n_ctx;
-  if (from.default_ctx != 0) to.default_ctx = from.default_ctx;
-  to.max_sessions = from.max_sessions;
-  to.chunk_tokens = from.chunk_tokens;
-  to.page_tokens = from.page_tokens;
-  MOONLIT_RETURN_IF_ERROR(SetCacheType("key_type", from.key_type, &to.default_key_type, &to.key_type));
-  MOONLIT_RETURN_IF_ERROR(SetCacheType("value_type", from.value_type, &to.default_value_type, &to.value_type));
-  to.exact = from.exact != 0;
-  to.share_prefixes = from.share_prefixes != 0;
-  to.attention_window = from.attention_window;
-  to.attention_sinks = from.attention_sinks;
-  to.attention_pages = from.attention_pages;
-  if (from.variant != nullptr) to.variant = from.variant;
-  if (from.packed_cache != nullptr) to.packed_cache = from.packed_cache;
-  if (from.float_provider != nullptr) to.float_provider = from.float_provider;
-  if ((from.allocate == nullptr) != (from.release == nullptr)) {
-    return Status(Code::kInvalidArgument, "allocate and release: expected both or none of the allocator's functions");
-  }
-  to.memory = {from.allocate, from.release, from.allocator_user};
-  to.parallel_for = {from.parallel_for, from.parallel_user};
-  if (from.progress != nullptr) {
-    to.progress = [progress = from.progress, user = from.progress_user](uint64_t done, uint64_t total) {
-      return progress(user, done, total) == 0;
-    };
-  }
-  return to;
-}
-
-// The options that a caller compiled against an older header lacks keep their defaults.
-moonlit_model_options Complete(const moonlit_model_options* options) {
-  return ReadSized(options, moonlit_model_options_init);
-}
-
-}  // namespace
 }  // namespace moonlit::api
 
 using moonlit::Code;
-using moonlit::Errorf;
-using moonlit::Result;
 using moonlit::Status;
 using moonlit::api::Guard;
 
@@ -84,26 +37,12 @@ extern "C" {
 
 const char* moonlit_version(void) { return MOONLIT_VERSION; }
 
-void moonlit_model_options_init(moonlit_model_options* options, size_t size) {
-  moonlit_model_options defaults = {};
-  defaults.max_sessions = 1;
-  defaults.chunk_tokens = 512;
-  defaults.page_tokens = 64;
-  defaults.share_prefixes = 1;
-  defaults.default_ctx = static_cast<uint32_t>(moonlit::EngineOptions{}.default_ctx);
-  moonlit::api::WriteSized(defaults, size, options);
-}
-
 moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options, moonlit_model** model,
                                 moonlit_error* error) {
   return Guard(error, [&]() -> Status {
     if (path == nullptr || model == nullptr) return Status(Code::kInvalidArgument, "path and model must not be NULL");
     const moonlit_model_options complete = moonlit::api::Complete(options);
-    moonlit::LoadOptions load;
-    if (complete.quantize != nullptr && *complete.quantize == '\0')
-      return Status(Code::kInvalidArgument, "quantize: expected a type like Q8_0, found an empty name");
-    if (complete.quantize != nullptr) load.quantize = complete.quantize;
-    if (complete.pre_tokenizer != nullptr) load.pre_tokenizer = complete.pre_tokenizer;
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit::LoadOptions load, moonlit::api::ToLoadOptions(complete));
     auto handle = std::make_unique<moonlit_model>(moonlit::api::ToReceiver(complete.log, complete.log_user));
     const moonlit::LogScope scope(&handle->log);
     if (complete.vocab_only != 0) {

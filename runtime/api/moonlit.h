@@ -32,6 +32,7 @@
 #include "moonlit/generate.h"
 #include "moonlit/grammar.h"
 #include "moonlit/measure.h"
+#include "moonlit/memory.h"
 #include "moonlit/model.h"
 #include "moonlit/rows.h"
 #include "moonlit/sampler.h"

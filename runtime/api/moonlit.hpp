@@ -326,6 +326,29 @@ class Model {
     moonlit_model_get_info(handle_.get(), &info);
     return info;
   }
+  // What Load would take; see moonlit_plan_memory.
+  static Expected<moonlit_memory> PlanMemory(const std::string& path,
+                                             const moonlit_model_options& options = Options()) {
+    moonlit_memory memory = {};
+    memory.size = sizeof memory;
+    moonlit_error error = {};
+    if (moonlit_plan_memory(path.c_str(), &options, &memory, &error) != MOONLIT_OK) return MakeError(error);
+    return memory;
+  }
+  // The largest context that fits into so many bytes; see moonlit_plan_context.
+  static Expected<uint32_t> PlanContext(const std::string& path, uint64_t bytes,
+                                        const moonlit_model_options& options = Options()) {
+    uint32_t n_ctx = 0;
+    moonlit_error error = {};
+    if (moonlit_plan_context(path.c_str(), &options, bytes, &n_ctx, &error) != MOONLIT_OK) return MakeError(error);
+    return n_ctx;
+  }
+  moonlit_memory memory() const {
+    moonlit_memory memory = {};
+    memory.size = sizeof memory;
+    moonlit_model_memory(handle_.get(), &memory);
+    return memory;
+  }
   // Several sessions need moonlit_model_options.max_sessions.
   Expected<Session> NewSession() {
     moonlit_session* session = nullptr;

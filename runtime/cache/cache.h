@@ -60,6 +60,7 @@ class PagePool {
   ~PagePool();
 
   size_t groups() const { return groups_.size(); }
+  uint64_t memory_bytes() const;  // of all pages
   const PageLayout& layout(size_t group) const { return groups_[group].layout; }
   size_t total_pages(size_t group) const { return groups_[group].references.size(); }
   size_t free_pages(size_t group) const { return groups_[group].free.size(); }

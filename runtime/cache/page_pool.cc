@@ -52,6 +52,12 @@ Result<std::unique_ptr<PagePool>> PagePool::Create(const std::vector<PageLayout>
   return pool;
 }
 
+uint64_t PagePool::memory_bytes() const {
+  uint64_t bytes = 0;
+  for (const Group& group : groups_) bytes += group.memory.size();
+  return bytes;
+}
+
 Result<uint32_t> PagePool::Allocate(size_t g) {
   Group& group = groups_[g];
   if (group.free.empty()) {

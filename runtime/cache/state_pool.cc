@@ -2,7 +2,6 @@
 #include "runtime/cache/state_pool.h"
 
 #include "kernels/base/check.h"
-#include "kernels/base/round.h"
 
 namespace moonlit {
 
@@ -14,7 +13,7 @@ Result<std::unique_ptr<StatePool>> StatePool::Create(size_t bytes, size_t slots,
   if (slots == 0 || slots >= kNone) {
     return Errorf(Code::kInvalidArgument, "recurrent states: %zu slots; expected 1 to %u", slots, kNone - 1);
   }
-  const size_t stride = RoundUp(bytes, size_t{128});
+  const size_t stride = StrideOf(bytes);
   if (stride < bytes || stride > SIZE_MAX / slots) {
     return Errorf(Code::kOutOfMemory,
                   "recurrent states: %zu of %zu bytes are more than this machine can address; ask for fewer sessions",

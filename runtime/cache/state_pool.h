@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/base/round.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/tensor/buffer.h"
@@ -25,7 +26,11 @@ class StatePool {
   // bytes: a multiple of sizeof(float), above 0. kInvalidArgument (no slots), kOutOfMemory.
   static Result<std::unique_ptr<StatePool>> Create(size_t bytes, size_t slots, const MemorySource& memory = {});
 
+  // What a slot takes of the memory.
+  static constexpr size_t StrideOf(size_t bytes) { return RoundUp(bytes, size_t{128}); }
+
   size_t bytes() const { return bytes_; }
+  uint64_t memory_bytes() const { return memory_.size(); }
   size_t total() const { return references_.size(); }
   size_t free() const { return free_.size(); }
   // A slot with one reference and any content; kExhausted.

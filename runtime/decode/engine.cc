@@ -6,77 +6,17 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/attention/attention.h"
 #include "kernels/base/round.h"
 #include "runtime/base/file.h"
 #include "runtime/decode/batcher.h"
+#include "runtime/decode/engine_setup.h"
 #include "runtime/decode/session_use.h"
 #include "runtime/threads/topology.h"
 
 namespace moonlit {
 namespace {
 
-constexpr size_t kMostContext = size_t{1} << 24;
-constexpr size_t kMostSessions = 65536;
-constexpr size_t kMostChunk = 65536;
-constexpr size_t kMostPageTokens = 65536;
 constexpr size_t kStateChunk = 64;  // of recurrent layers (the numeric contract)
-
-Status CheckRange(const char* name, size_t value, size_t least, size_t most) {
-  if (value >= least && value <= most) return Status();
-  return Errorf(Code::kInvalidArgument, "engine: %s is %zu, expected %zu to %zu", name, value, least, most);
-}
-
-Status FillDefaults(const ModelFacts& facts, Variant variant, EngineOptions& o) {
-  if (o.n_ctx == 0) o.n_ctx = facts.n_ctx_train == 0 ? o.default_ctx : std::min(facts.n_ctx_train, o.default_ctx);
-  if (o.default_key_type) o.key_type = DefaultCacheType(variant);
-  if (o.default_value_type) o.value_type = DefaultCacheType(variant);
-  o.variant = VariantName(variant);
-  MOONLIT_RETURN_IF_ERROR(CheckRange("n_ctx", o.n_ctx, 1, kMostContext));
-  if (facts.n_positions != 0 && o.n_ctx > facts.n_positions) {
-    return Errorf(
-        Code::kInvalidArgument,
-        "the context is %zu tokens, but the model has learned %zu positions and can read no further: ask for a "
-        "shorter one",
-        o.n_ctx, facts.n_positions);
-  }
-  MOONLIT_RETURN_IF_ERROR(CheckRange("max_sessions", o.max_sessions, 1, kMostSessions));
-  MOONLIT_RETURN_IF_ERROR(CheckRange("chunk_tokens", o.chunk_tokens, 1, kMostChunk));
-  MOONLIT_RETURN_IF_ERROR(CheckRange("page_tokens", o.page_tokens, kAttentionTile, kMostPageTokens));
-  if (o.page_tokens % kAttentionTile != 0) {
-    return Errorf(Code::kInvalidArgument, "engine: page_tokens is %zu, expected a multiple of %zu", o.page_tokens,
-                  kAttentionTile);
-  }
-  // A step can't have more rows than all sessions have slots.
-  o.chunk_tokens = std::min(o.chunk_tokens, o.n_ctx * o.max_sessions);
-  return Status();
-}
-
-// Pages of the groups, and how far they look back. A session has its pages, and while a prefill goes on those that it goes back to
-// when that fails, with which it shares its last page until it writes to it. Returns whether some group gives pages back.
-bool PlanPages(const Plan& plan, const EngineOptions& o, PagePoolOptions& options) {
-  const size_t whole = o.max_sessions * CeilDiv(o.n_ctx, o.page_tokens), groups = plan.cache_groups().size();
-  options.share_prefixes = o.share_prefixes;
-  options.state_bytes = plan.state_bytes();
-  options.states = 3 * o.max_sessions;  // a session's, the one that a step writes, the one to go back to
-  options.pages.assign(groups, whole + o.max_sessions);
-  options.gives_back.assign(groups, false);
-  bool any = false;
-  for (size_t g = 0; g < groups; ++g) {
-    options.lookback.push_back(plan.lookback(g));
-    if (plan.lookback(g) == 0 || plan.lookback(g) >= o.n_ctx) continue;
-    // The window, a page that it begins in, one to spare for short cuts and one that is written.
-    const size_t session = CeilDiv(plan.lookback(g), o.page_tokens) + 3;
-    // As many again for beginnings that other sessions may share.
-    const size_t all =
-        2 * session * o.max_sessions * (o.share_prefixes ? 2 : 1) + CeilDiv(o.chunk_tokens, o.page_tokens);
-    if (all >= whole) continue;  // nothing is gained
-    options.gives_back[g] = any = true;
-    options.pages[g] = all;
-  }
-  if (!any && options.state_bytes == 0) options.pages.assign(groups, whole);
-  return any;
-}
 
 std::string ThreadReason(const EngineOptions& asked) {
   if (asked.pool != nullptr) return "the application's own pool";
@@ -124,6 +64,14 @@ size_t Engine::threads() const { return impl_->options.pool->threads(); }
 const std::string& Engine::thread_reason() const { return impl_->thread_reason; }
 Plan& Engine::plan() { return *impl_->plan; }
 
+MemoryUse Engine::memory() const {
+  const PagePool& pages = *impl_->sessions->pages();
+  MemoryUse use = ToMemoryUse(impl_->plan->size());
+  use.cache = pages.memory_bytes();
+  if (pages.states() != nullptr) use.states = pages.states()->memory_bytes();
+  return use;
+}
+
 Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOptions& options) {
   MOONLIT_CHECK(model.make_plan && model.tokenizer != nullptr);
   auto impl = std::make_unique<Impl>();
@@ -141,27 +89,12 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
   }
   o.threads = o.pool->threads();
 
-  PlanOptions plan_options;
-  plan_options.variant = impl->variant;
-  plan_options.pool = o.pool;
-  plan_options.max_rows = o.chunk_tokens;
-  plan_options.page_tokens = o.page_tokens;
-  plan_options.key_type = o.key_type;
-  plan_options.value_type = o.value_type;
-  plan_options.exact = o.exact;
-  plan_options.sparse = {.window = o.attention_window, .sinks = o.attention_sinks, .pages = o.attention_pages};
-  plan_options.sparse.most_pages = CeilDiv(o.n_ctx, o.page_tokens);
-  plan_options.sparse.most_tokens = std::min(o.chunk_tokens, std::max<size_t>(o.max_sessions, 16));
-  MOONLIT_ASSIGN_OR_RETURN(plan_options.float_provider, ResolveFloatProvider(o.float_provider));
-  plan_options.packed_cache = o.packed_cache;
-  plan_options.memory = o.memory;
-  plan_options.progress = o.progress;
+  MOONLIT_ASSIGN_OR_RETURN(const PlanOptions plan_options, MakePlanOptions(o, impl->variant));
   MOONLIT_ASSIGN_OR_RETURN(impl->plan, model.make_plan(plan_options));
   o.progress = nullptr;  // it belongs to the load, and so does what it points to
 
   o.share_prefixes = o.share_prefixes && !impl->plan->whole_sequences();
   PagePoolOptions pool_options;
-  pool_options.memory = o.memory;
   impl->gives_back = PlanPages(*impl->plan, o, pool_options);
   const size_t most_pages = o.max_sessions * (CeilDiv(o.n_ctx, o.page_tokens) + 1);
   MOONLIT_ASSIGN_OR_RETURN(auto page_pool, PagePool::Create(impl->plan->cache_groups(), most_pages, pool_options));

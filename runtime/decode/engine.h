@@ -74,7 +74,7 @@ struct ModelFacts {
 };
 
 // What the engine needs of a model, whoever read it. Graph and weights are behind `make_plan` (called once, by Create,
-// then dropped with all it holds), so this room knows neither; tests put a plan of their own there.
+// then dropped with all it holds; any number of times by Measure), so this room knows neither; tests put a plan of their own there.
 struct LoadedModel {
   ModelFacts facts;
   std::unique_ptr<const Tokenizer> tokenizer;
@@ -83,6 +83,23 @@ struct LoadedModel {
 
 class Batcher;      // runtime/decode/batcher.h
 class SessionPool;  // what sessions and steps of one engine share: the cache's pages and the number of live sessions
+
+// Big memory of an engine, in bytes.
+struct MemoryUse {
+  uint64_t weights = 0;          // packed
+  uint64_t arena = 0;            // intermediates of a step, scratch of the threads
+  uint64_t product_scratch = 0;  // of XNNPACK's products
+  uint64_t cache = 0;            // pages of all sessions
+  uint64_t states = 0;           // of recurrent layers, likewise
+  uint64_t staging = 0;          // while weights are packed; gone before there is a cache
+  uint64_t total() const;        // once it is created
+  uint64_t most() const;         // at one moment
+};
+
+struct MeasuredEngine {
+  MemoryUse memory;
+  EngineOptions options;  // with every default filled in
+};
 
 // A conversation's place in the cache. Single owner: while a step runs in it, another call on it gets kBusy. Must die
 // before its engine, but may die on any thread.
@@ -151,6 +168,8 @@ class Engine {
   // Fills in the defaults, makes the pool, the plan (which reads and packs the weights) and the cache. Errors:
   // kInvalidArgument names the option and its range; what ResolveVariant, the pool, make_plan and the cache say.
   static Result<std::unique_ptr<Engine>> Create(LoadedModel model, const EngineOptions& options);
+  // What Create would allocate, found without reading a weight or starting a thread. The model needs no tokenizer. Errors as Create's.
+  static Result<MeasuredEngine> Measure(const LoadedModel& model, const EngineOptions& options);
   ~Engine();
 
   const ModelFacts& facts() const;
@@ -160,6 +179,7 @@ class Engine {
   size_t threads() const;
   const std::string& thread_reason() const;  // why so many, one sentence
   Plan& plan();
+  MemoryUse memory() const;  // what was allocated
 
   // kExhausted when max_sessions live sessions exist. Thread safe.
   Result<std::unique_ptr<Session>> NewSession();

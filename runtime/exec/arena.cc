@@ -45,10 +45,20 @@ class ArenaLayout {
     b_.by_two_terms.assign(floats_.size(), false);
   }
 
-  Result<Buffer> Run(size_t scratch_bytes) {
+  // Bytes of the arena.
+  size_t Plan(size_t scratch_bytes) {
     ChooseForms();
     for (size_t s = 0; s < fused_.stages.size(); ++s) TouchStage(fused_.stages[s], s);
-    return Place(scratch_bytes);
+    CollectNeeds(scratch_bytes);
+    plan_ = PlanMemory(needs_);
+    return plan_.bytes + kReadablePast;
+  }
+
+  Result<Buffer> Run(size_t scratch_bytes) {
+    const size_t bytes = Plan(scratch_bytes);
+    MOONLIT_ASSIGN_OR_RETURN(Buffer arena, Buffer::Allocate(bytes, "the arena of intermediates", b_.options->memory));
+    Place(arena.data());
+    return arena;
   }
 
  private:
@@ -207,7 +217,7 @@ class ArenaLayout {
 
   static size_t Stride(size_t width) { return RoundUp(width, kFloatsPerLine); }
 
-  Result<Buffer> Place(size_t scratch_bytes) {
+  void CollectNeeds(size_t scratch_bytes) {
     const size_t rows = b_.options->max_rows;
     for (ValueId v = 0; v < floats_.size(); ++v) {
       const size_t stride = Stride(Width(v));
@@ -223,9 +233,10 @@ class ArenaLayout {
     }
     for (size_t i = 0; i < experts_.size(); ++i) PlaceExperts(b_.experts_places[i], experts_[i]);
     PlaceHeadAndScratch(scratch_bytes);
-    const MemoryPlan plan = PlanMemory(needs_);
-    MOONLIT_ASSIGN_OR_RETURN(Buffer arena, Buffer::Allocate(plan.bytes + kReadablePast, "the arena of intermediates", b_.options->memory));
-    for (size_t i = 0; i < needs_.size(); ++i) assigns_[i](arena.data() + plan.offsets[i]);
+  }
+
+  void Place(uint8_t* arena) {
+    for (size_t i = 0; i < needs_.size(); ++i) assigns_[i](arena + plan_.offsets[i]);
     for (ValueId v = 0; v < floats_.size(); ++v) {
       if (fused_.storage[v] != v) b_.values[v] = b_.values[fused_.storage[v]];
     }
@@ -233,7 +244,6 @@ class ArenaLayout {
       if (b_.inputs[v].wants_floats && activated_from_[v] != kNoValue)
         b_.inputs[v].floats = b_.values[activated_from_[v]];
     }
-    return arena;
   }
 
   void PlaceExperts(Bindings::ExpertsPlace& place, const ExpertLives& lives) {
@@ -293,12 +303,17 @@ class ArenaLayout {
   std::vector<ExpertLives> experts_;                        // [experts nodes]
   std::vector<BufferNeed> needs_;
   std::vector<std::function<void(uint8_t*)>> assigns_;
+  MemoryPlan plan_;
 };
 
 }  // namespace
 
 Result<Buffer> LayOutArena(const FusedGraph& fused, size_t scratch_bytes, Bindings& bindings) {
   return ArenaLayout(fused, bindings).Run(scratch_bytes);
+}
+
+size_t ArenaBytes(const FusedGraph& fused, size_t scratch_bytes, Bindings& bindings) {
+  return ArenaLayout(fused, bindings).Plan(scratch_bytes);
 }
 
 }  // namespace moonlit

@@ -148,7 +148,12 @@ Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const
       store->ChooseKernel(graph, static_cast<WeightId>(id));
       const PackedMatrix& m = store->matrices_[id];
       bytes = m.experts * m.tiles * m.tile_bytes;
-      if (m.provider == FloatProvider::kXnnpack) bytes = FloatProduct::LayOut(XnnpackShape(m)).bytes;
+      if (m.provider == FloatProvider::kXnnpack) {
+        const FloatLayout layout = FloatProduct::LayOut(XnnpackShape(m));
+        bytes = layout.bytes;
+        const size_t floats = RoundUp(XnnpackMatrix::ScratchFloats(layout), kAlignment);
+        store->xnnpack_floats_ = std::max(store->xnnpack_floats_, floats);
+      }
     }
     store->packed_bytes_ += RoundUp(bytes, kAlignment);
     store->CutIntoPieces(static_cast<WeightId>(id));
@@ -223,14 +228,17 @@ Status WeightStore::LoadPiece(const WeightSource& source, const Piece& piece, ui
   return Status();
 }
 
+size_t WeightStore::StagingBytes(size_t threads) const {
+  return staging_bytes_ * threads + FloatProduct::kReadablePast * sizeof(float);
+}
+
 Status WeightStore::Pack(const WeightSource& source, ThreadPool& pool,
                          const std::function<bool(uint64_t, uint64_t)>& progress) {
   MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights", options_.memory));
   LoadProgress shared(&progress, file_bytes_);
   LoadJob job{.store = this, .source = &source, .progress = &shared, .staging = {}};
   MOONLIT_ASSIGN_OR_RETURN(
-      job.staging, Buffer::Allocate(staging_bytes_ * pool.threads() + FloatProduct::kReadablePast * sizeof(float),
-                                    "staging for loading weights", options_.memory));
+      job.staging, Buffer::Allocate(StagingBytes(pool.threads()), "staging for loading weights", options_.memory));
   const Stage stage{pieces_.size(), &LoadJob::RunTask, &job};
   return shared.Finish(pool.Run({&stage, 1}, shared.stop()));
 }
@@ -308,21 +316,16 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool,
 }
 
 Status WeightStore::BindXnnpack(size_t threads) {
-  size_t floats = 0;
-  for (const PackedMatrix& m : matrices_) {
-    if (m.provider != FloatProvider::kXnnpack) continue;
-    floats = std::max(floats, RoundUp(XnnpackMatrix::ScratchFloats(FloatProduct::LayOut(XnnpackShape(m))), kAlignment));
-  }
-  if (floats == 0) return Status();
-  MOONLIT_ASSIGN_OR_RETURN(xnnpack_scratch_,
-                           Buffer::Allocate(threads * floats * sizeof(float), "scratch for XNNPACK's products", options_.memory));
+  if (xnnpack_floats_ == 0) return Status();
+  MOONLIT_ASSIGN_OR_RETURN(xnnpack_scratch_, Buffer::Allocate(ScratchBytes(threads), "scratch for XNNPACK's products",
+                                                              options_.memory));
   for (PackedMatrix& m : matrices_) {
     if (m.provider != FloatProvider::kXnnpack) continue;
     Result<FloatProduct> product =
         FloatProduct::Create(XnnpackShape(m), m.data, RoundUp(m.k, XnnpackMatrix::kInputUnit), threads);
     if (!product.ok()) return product.status().WithContext(std::string("tensor ") + m.name);
     m.xnnpack = std::make_shared<XnnpackMatrix>(std::move(product).value(), GetActivationTable(options_.variant),
-                                                xnnpack_scratch_.as<float>(), floats);
+                                                xnnpack_scratch_.as<float>(), xnnpack_floats_);
   }
   return Status();
 }

@@ -70,6 +70,9 @@ class WeightStore {
   const PackedMatrix& matrix(WeightId id) const { return matrices_[id]; }  // REQUIRES: no table
   const float* vector(WeightId id) const { return id == kNoWeight ? nullptr : vectors_[id]; }
   uint64_t packed_bytes() const { return packed_bytes_; }
+  // What Load holds beside them with a pool of so many threads: while it packs, and from then on (XNNPACK's scratch).
+  size_t StagingBytes(size_t threads) const;
+  size_t ScratchBytes(size_t threads) const { return threads * xnnpack_floats_ * sizeof(float); }
 
  private:
   // What the graph wants of a tensor: all of it, or some of its outermost entries.
@@ -105,6 +108,7 @@ class WeightStore {
   std::vector<std::string> names_;
   std::vector<Piece> pieces_;
   size_t staging_bytes_ = 0;
+  size_t xnnpack_floats_ = 0;  // of a thread
   uint64_t packed_bytes_ = 0;
   uint64_t file_bytes_ = 0;
   Buffer memory_;

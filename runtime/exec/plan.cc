@@ -40,7 +40,10 @@ class PlanImpl : public Plan {
   const std::vector<PageLayout>& cache_groups() const override { return groups_; }
   size_t lookback(size_t group) const override { return lookbacks_[group]; }
   size_t state_bytes() const override { return state_floats_ * sizeof(float); }
-  PlanSize size() const override { return {weights_->packed_bytes(), arena_.size()}; }
+  PlanSize size() const override {
+    return {weights_->packed_bytes(), options_.layout_only ? arena_bytes_ : arena_.size(),
+            weights_->ScratchBytes(threads()), weights_->StagingBytes(threads())};
+  }
   bool whole_sequences() const override { return whole_sequences_; }
   // Learned positions are in all that was computed from them, and a state does not forget.
   bool can_shift() const override { return !whole_sequences_ && !learned_positions_ && state_floats_ == 0; }
@@ -58,6 +61,7 @@ class PlanImpl : public Plan {
 
  private:
   explicit PlanImpl(const PlanOptions& options) : options_(options) {}
+  size_t threads() const { return options_.pool != nullptr ? options_.pool->threads() : options_.threads; }
   const FusedStage& last_stage() const { return fused_.stages.back(); }
   size_t ReadSizes();
   void ChooseKernels();
@@ -99,6 +103,7 @@ class PlanImpl : public Plan {
   std::unique_ptr<Step> step_;
   Bindings bindings_{};
   Buffer arena_;
+  size_t arena_bytes_ = 0;  // with layout_only
   std::vector<std::unique_ptr<ExecStage>> stages_;
   std::unique_ptr<ExecStage> head_input_, head_addends_, head_product_, hidden_rows_;
   // What can be seen, and how many stages come before.
@@ -133,7 +138,7 @@ Status CheckSparse(const SparseAttention& sparse, size_t page_tokens) {
 }
 
 Status CheckOptions(const PlanOptions& options) {
-  if (options.pool == nullptr || options.max_rows == 0 || options.max_rows > (size_t{1} << 20)) {
+  if ((options.pool == nullptr && !options.layout_only) || options.max_rows == 0 || options.max_rows > (size_t{1} << 20)) {
     return Errorf(Code::kInvalidArgument, "a plan needs a thread pool and 1 to 2^20 rows a step; it was given %zu rows",
                   options.max_rows);
   }
@@ -170,6 +175,10 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   for (const PageLayout& layout : plan->groups_) {
     scratch = std::max(scratch, plan->bindings_.attention->scratch_bytes(layout) + RunScratch::Bytes(layout));
   }
+  if (options.layout_only) {
+    plan->arena_bytes_ = ArenaBytes(plan->fused_, scratch, plan->bindings_);
+    return std::unique_ptr<Plan>(std::move(plan));
+  }
   MOONLIT_ASSIGN_OR_RETURN(plan->arena_, LayOutArena(plan->fused_, scratch, plan->bindings_));
   MOONLIT_RETURN_IF_ERROR(plan->weights_->Load(source, *options.pool, options.progress));
   plan->options_.progress = {};
@@ -205,7 +214,7 @@ void PlanImpl::ChooseKernels() {
   bindings_.options = &options_;
   bindings_.weights = weights_.get();
   bindings_.step = step_.get();
-  bindings_.threads = options_.pool->threads();
+  bindings_.threads = threads();
   bindings_.products = options_.products != nullptr ? options_.products : &GetProductTable(options_.variant);
   bindings_.norms = &GetNormTable(options_.variant);
   bindings_.rope = &GetRopeTable(options_.variant);
@@ -292,7 +301,7 @@ void PlanImpl::PrepareChoices() {
   step_->LimitChoices(options_.sparse, options_.page_tokens);
   size_t kv_heads = 0;
   for (const PageLayout& layout : groups_) kv_heads = std::max<size_t>(kv_heads, layout.kv_heads);
-  choices_ = std::make_unique<PageChoices>(options_.sparse, kv_heads, options_.pool->threads());
+  choices_ = std::make_unique<PageChoices>(options_.sparse, kv_heads, threads());
 }
 
 void PlanImpl::AddAttention(const FusedStage& stage) {
@@ -454,6 +463,7 @@ Status PlanImpl::CheckConsumer(const LogitsConsumer* consumer) const {
 }
 
 Status PlanImpl::Run(std::span<const StepSpan> spans, LogitsConsumer* consumer, AbortFlags abort) {
+  if (options_.layout_only) return Status(Code::kInvalidArgument, "the plan is a layout alone: it has no weights");
   MOONLIT_RETURN_IF_ERROR(step_->Begin(spans));
   if (!step_->wanted().empty()) MOONLIT_RETURN_IF_ERROR(CheckConsumer(consumer));
   wants_hidden_ = consumer != nullptr && consumer->takes_hidden() && !gives_hidden();

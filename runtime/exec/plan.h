@@ -54,6 +54,10 @@ struct SparseAttention {
 struct PlanOptions {
   Variant variant;             // a built one that this CPU runs
   ThreadPool* pool = nullptr;  // not owned; outlives the plan
+  // Everything is chosen and laid out, and no weight is read: for size() and what else is known then. Run is kInvalidArgument. The pool may
+  // be null; `threads` are those that it would have.
+  bool layout_only = false;
+  size_t threads = 1;
   size_t max_rows = 512;       // tokens of all spans of one step together
   size_t page_tokens = 64;     // of the KV cache, a multiple of kAttentionTile
   CacheType key_type = CacheType::kF16;
@@ -121,9 +125,12 @@ class LogitsConsumer {
   virtual void Consume(size_t span, size_t first_token, size_t rows, const float* logits, size_t stride) = 0;
 };
 
+// Bytes of what a plan holds.
 struct PlanSize {
   uint64_t packed_weight_bytes;
   uint64_t arena_bytes;
+  uint64_t product_scratch_bytes;  // of XNNPACK's products
+  uint64_t staging_bytes;          // beside weights and arena while it is made, and gone then
 };
 
 class Plan {

@@ -28,18 +28,20 @@ class CountingAllocator {
     options.allocator_user = this;
   }
 
-  size_t requests() const { return requests_; }
+  struct Request {
+    size_t bytes, alignment;
+  };
+  const std::vector<Request>& requests() const { return requests_; }
   size_t live_blocks() const { return blocks_.size(); }
   uint64_t live_bytes() const { return live_; }
   uint64_t most_bytes() const { return most_; }
-  const std::vector<size_t>& alignments() const { return alignments_; }  // [requests]
 
  private:
   static void* Allocate(void* user, size_t bytes, size_t alignment) {
     auto& self = *static_cast<CountingAllocator*>(user);
     const std::lock_guard<std::mutex> lock(self.mutex_);
-    self.alignments_.push_back(alignment);
-    if (++self.requests_ >= self.fail_at_ && self.fail_at_ != 0) return nullptr;
+    self.requests_.push_back({bytes, alignment});
+    if (self.requests_.size() >= self.fail_at_ && self.fail_at_ != 0) return nullptr;
     void* memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
     // What is zero is not zero by luck.
     for (size_t i = 0; i < bytes; ++i) static_cast<uint8_t*>(memory)[i] = 0xFF;
@@ -62,8 +64,7 @@ class CountingAllocator {
   const size_t fail_at_;
   std::mutex mutex_;
   std::map<void*, size_t> blocks_;
-  std::vector<size_t> alignments_;
-  size_t requests_ = 0;
+  std::vector<Request> requests_;
   uint64_t live_ = 0, most_ = 0;
 };
 

@@ -122,6 +122,27 @@ class HybridTest : public testing::TestWithParam<First> {
   std::unique_ptr<PagePool> cache_;
 };
 
+TEST_P(HybridTest, ALayoutAloneHasTheSameSizes) {
+  Graph graph;
+  Build(graph);
+  PlanOptions options = plan_->options();
+  options.pool = nullptr;
+  options.layout_only = true;
+  options.threads = threads_->threads();
+  auto layout = Plan::Create(graph, source_, options);
+  ASSERT_TRUE(layout.ok()) << layout.status().ToString();
+  const PlanSize found = (*layout)->size(), expected = plan_->size();
+  EXPECT_EQ(found.packed_weight_bytes, expected.packed_weight_bytes);
+  EXPECT_EQ(found.arena_bytes, expected.arena_bytes);
+  EXPECT_EQ(found.product_scratch_bytes, expected.product_scratch_bytes);
+  EXPECT_EQ(found.staging_bytes, expected.staging_bytes);
+  EXPECT_GT((*layout)->state_bytes(), 0u);
+  EXPECT_EQ((*layout)->state_bytes(), plan_->state_bytes());
+  ASSERT_EQ((*layout)->cache_groups().size(), plan_->cache_groups().size());
+  EXPECT_EQ((*layout)->cache_groups()[0].page_bytes, plan_->cache_groups()[0].page_bytes);
+  EXPECT_EQ((*layout)->Run({}, nullptr).code(), Code::kInvalidArgument);
+}
+
 TEST_P(HybridTest, ChunksAndWantedRowsChangeNothing) {
   const std::vector<int32_t> ids = Ids(220);
   Sequence whole(cache_.get());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/base/log.h"
 #include "tools/cli/attention_pictures.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/model_flags.h"
@@ -108,6 +109,8 @@ class Attention : public Command {
 
   Status Show(const std::string& prompt, std::vector<int32_t> ids) {
     InterruptGuard guard;
+    Log log([](LogLevel level, const char* text) { PrintLog(nullptr, static_cast<moonlit_log_level>(level), text); });
+    const LogScope scope(&log);
     MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<CapturedModel> model, Load());
     MOONLIT_RETURN_IF_ERROR(CheckFiles(*model));
     if (ids_option_->count() == 0) {

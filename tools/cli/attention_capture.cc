@@ -5,8 +5,6 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/base/round.h"
-#include "runtime/base/log.h"
-#include "tools/cli/model_flags.h"
 
 namespace moonlit::cli {
 
@@ -41,8 +39,6 @@ Status AttentionCapture::TakeAttention(TappedAttention& attention) {
 
 Result<std::unique_ptr<CapturedModel>> CapturedModel::Open(const std::string& path, const LoadOptions& load,
                                                            const CaptureOptions& options) {
-  Log log([](LogLevel level, const char* text) { PrintLog(nullptr, static_cast<moonlit_log_level>(level), text); });
-  const LogScope scope(&log);
   auto made = std::make_unique<CapturedModel>();
   made->options_ = options;
   MOONLIT_ASSIGN_OR_RETURN(made->variant_, ResolveVariant(options.variant));

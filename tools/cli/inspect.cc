@@ -11,6 +11,7 @@
 #include "runtime/api/moonlit.hpp"
 #include "runtime/base/log.h"
 #include "runtime/gguf/gguf.h"
+#include "tools/cli/inspect_plan.h"
 #include "tools/cli/model_flags.h"
 
 namespace moonlit::cli {
@@ -25,12 +26,14 @@ std::string Dimensions(const GgufTensor& tensor) {
 class Inspect : public Command {
  public:
   void DeclareFlags(CLI::App& app) override {
-    app.add_option("file,-m,--model", file_, "GGUF file, or poet")->required();
+    app.add_option("file,-m,--model", file_, "GGUF file, or poet; with --plan also a Hugging Face folder")->required();
     app.add_flag("--no-tensors", no_tensors_, "Metadata only");
     app.add_option("--elements", elements_, "Elements of an array to show")->capture_default_str();
+    plan_.Declare(app);
   }
 
   int Run() override {
+    if (plan_.wanted()) return plan_.Run(file_);
     if (file_ == "poet") {
       const Result<std::string> poet = FindPoet();
       if (!poet.ok()) return Report({MOONLIT_NOT_FOUND, std::string(poet.status().message())});
@@ -86,6 +89,7 @@ class Inspect : public Command {
   std::string file_;
   bool no_tensors_ = false;
   size_t elements_ = 8;
+  MemoryPlanFlags plan_;
 };
 
 }  // namespace
