@@ -49,7 +49,7 @@ Result<EngineOptions> ToEngineOptions(const moonlit_model_options& from) {
   if ((from.allocate == nullptr) != (from.release == nullptr)) {
     return Status(Code::kInvalidArgument, "allocate and release: expected both or none of the allocator's functions");
   }
-  to.memory = {from.allocate, from.release, from.allocator_user};
+  to.allocator = {from.allocate, from.release, from.allocator_user};
   to.parallel_for = {from.parallel_for, from.parallel_user};
   if (from.progress != nullptr) {
     to.progress = [progress = from.progress, user = from.progress_user](uint64_t done, uint64_t total) {

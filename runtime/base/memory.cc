@@ -42,14 +42,14 @@ void* AllocateFromSystem(size_t bytes) {
   return memory;
 }
 
-Result<void*> AllocateFromApplication(const MemorySource& source, size_t bytes, const char* what) {
-  void* memory = source.allocate(source.user, bytes, BigAlignment(bytes));
+Result<void*> AllocateFromApplication(const Allocator& allocator, size_t bytes, const char* what) {
+  void* memory = allocator.allocate(allocator.user, bytes, BigAlignment(bytes));
   if (memory == nullptr) {
     return Errorf(Code::kOutOfMemory, "%s needs %zu bytes, which the application's allocator does not give", what,
                   bytes);
   }
   if (reinterpret_cast<uintptr_t>(memory) % kLeastAlignment != 0) {
-    source.release(source.user, memory, bytes);
+    allocator.release(allocator.user, memory, bytes);
     return Errorf(Code::kInvalidArgument,
                   "%s: the application's allocator gave an address that is no multiple of %zu, asked for %zu", what,
                   kLeastAlignment, BigAlignment(bytes));
@@ -60,16 +60,16 @@ Result<void*> AllocateFromApplication(const MemorySource& source, size_t bytes, 
 
 }  // namespace
 
-Result<void*> AllocateBig(const MemorySource& source, size_t bytes, const char* what) {
+Result<void*> AllocateBig(const Allocator& allocator, size_t bytes, const char* what) {
   if (bytes <= SIZE_MAX / 2) {
-    if (source.allocate != nullptr) return AllocateFromApplication(source, bytes, what);
+    if (allocator.allocate != nullptr) return AllocateFromApplication(allocator, bytes, what);
     if (void* memory = AllocateFromSystem(bytes)) return memory;
   }
   return Errorf(Code::kOutOfMemory, "%s needs %zu bytes, which the system does not give", what, bytes);
 }
 
-void ReleaseBig(const MemorySource& source, void* memory, size_t bytes) {
-  if (source.allocate != nullptr) return source.release(source.user, memory, bytes);
+void ReleaseBig(const Allocator& allocator, void* memory, size_t bytes) {
+  if (allocator.allocate != nullptr) return allocator.release(allocator.user, memory, bytes);
   if (bytes < kHugePageBytes) return std::free(memory);
   munmap(memory, RoundUp(bytes, kHugePageBytes));
 }

@@ -48,7 +48,7 @@ struct PagePoolOptions {
   std::vector<bool> gives_back = {};
   // [groups] pages of each group; no entry: what Create is told.
   std::vector<size_t> pages = {};
-  MemorySource memory = {};  // of pages and states
+  Allocator allocator = {};  // of pages and states
 };
 
 class PagePool {
@@ -192,6 +192,7 @@ class Sequence {
   void CopyLast(size_t group);
   Status AddPage(size_t group);
   void RefreshViews();
+  void ReserveTokens(size_t count);
   std::vector<uint32_t> BlockPages(size_t block) const;
   void ReplaceBlock(size_t block, std::span<const uint32_t> pages);
   void ShareFullBlocks();

@@ -34,7 +34,7 @@ Result<std::unique_ptr<PagePool>> PagePool::Create(const std::vector<PageLayout>
     const size_t lookback = g < options.lookback.size() ? options.lookback[g] : 0;
     const bool gives_back = lookback != 0 && (g >= options.gives_back.size() || options.gives_back[g]);
     Group group{layout, lookback, gives_back, {}, {}, {}, {}, {}};
-    MOONLIT_ASSIGN_OR_RETURN(group.memory, Buffer::Allocate(layout.page_bytes * pages, "the KV cache", options.memory));
+    MOONLIT_ASSIGN_OR_RETURN(group.memory, Buffer::Allocate(layout.page_bytes * pages, "the KV cache", options.allocator));
     group.references.resize(pages);
     group.dirty.resize(pages);
     group.indexed.resize(pages);
@@ -45,7 +45,7 @@ Result<std::unique_ptr<PagePool>> PagePool::Create(const std::vector<PageLayout>
     MOONLIT_CHECK(pool->block_tokens_ <= kMostBlockTokens);
   }
   if (options.state_bytes > 0) {
-    MOONLIT_ASSIGN_OR_RETURN(pool->states_, StatePool::Create(options.state_bytes, options.states, options.memory));
+    MOONLIT_ASSIGN_OR_RETURN(pool->states_, StatePool::Create(options.state_bytes, options.states, options.allocator));
   } else if (options.share_prefixes) {
     pool->prefixes_ = std::make_unique<PrefixIndex>(pool.get(), pool->block_tokens_, options.prefix_hash_mask);
   }

@@ -2,6 +2,8 @@
 #include "runtime/cache/prefix_index.h"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 #include "kernels/base/check.h"
 #include "runtime/base/checksum.h"
@@ -11,6 +13,7 @@ namespace moonlit {
 
 PrefixIndex::Block PrefixIndex::NewEntry() {
   if (unused_.empty()) {
+    if (unused_.capacity() <= blocks_.size()) unused_.reserve(2 * blocks_.size() + 1);
     blocks_.emplace_back();
     return static_cast<Block>(blocks_.size() - 1);
   }
@@ -20,13 +23,37 @@ PrefixIndex::Block PrefixIndex::NewEntry() {
   return block;
 }
 
-PrefixIndex::Block PrefixIndex::Root(std::string_view state) {
-  const auto [found, added] = roots_.try_emplace(std::string(state), kNone);
-  if (added) {
-    found->second = NewEntry();
-    blocks_[found->second].hash = ChecksumOf(state.data(), state.size()) & hash_mask_;
+// An entry with a name; `name` puts it into a table. Without memory for either, std::bad_alloc, and nothing has changed.
+template <class Body>
+PrefixIndex::Block PrefixIndex::NewEntryFor(const Body& name) {
+  const Block block = NewEntry();
+  try {
+    name(block);
+  } catch (const std::bad_alloc&) {
+    unused_.push_back(block);
+    throw;
   }
-  return found->second;
+  return block;
+}
+
+PrefixIndex::Block PrefixIndex::Root(std::string_view state) {
+  std::string key(state);
+  if (const auto found = roots_.find(key); found != roots_.end()) return found->second;
+  const Block root = NewEntryFor([&](Block block) { roots_.emplace(std::move(key), block); });
+  blocks_[root].hash = ChecksumOf(state.data(), state.size()) & hash_mask_;
+  return root;
+}
+
+void PrefixIndex::Leave(Block block) {
+  const auto at = evictable_.find({blocks_[block].used, block});
+  if (at != evictable_.end()) blocks_[block].place = evictable_.extract(at);
+}
+
+void PrefixIndex::EnterIfEvictable(Block block) {
+  Entry& entry = blocks_[block];
+  if (!Evictable(block) || entry.place.empty()) return;
+  entry.place.value() = {entry.used, block};
+  evictable_.insert(std::move(entry.place));
 }
 
 uint64_t PrefixIndex::HashOf(Block parent, std::span<const int32_t> tokens) const {
@@ -56,15 +83,17 @@ void PrefixIndex::ForPages(Block block, const Body& body) {
 
 PrefixIndex::Block PrefixIndex::Insert(Block parent, std::span<const int32_t> tokens, std::span<const uint32_t> pages) {
   MOONLIT_CHECK(tokens.size() == block_tokens_);
-  const uint64_t hash = HashOf(parent, tokens);
-  const Block block = NewEntry();
-  Entry& entry = blocks_[block];
+  Entry entry;
   entry.parent = parent;
-  entry.hash = hash;
+  entry.hash = HashOf(parent, tokens);
   entry.used = ++clock_;
   entry.tokens.assign(tokens.begin(), tokens.end());
   entry.pages.assign(pages.begin(), pages.end());
-  by_hash_.emplace(hash, block);
+  Order order;
+  order.emplace(0, 0);
+  entry.place = order.extract(order.begin());
+  const Block block = NewEntryFor([&](Block made) { by_hash_.emplace(entry.hash, made); });
+  blocks_[block] = std::move(entry);
   Leave(parent);
   ++blocks_[parent].children;
   EnterIfEvictable(block);

@@ -65,6 +65,7 @@ class PrefixIndex {
   void GiveUpPage(size_t group, uint32_t page);
 
  private:
+  using Order = std::set<std::pair<uint64_t, Block>>;
   struct Entry {
     Block parent = kNone;  // of a root: kNone
     uint32_t children = 0;
@@ -73,6 +74,7 @@ class PrefixIndex {
     uint64_t used = 0;            // clock_ when last touched
     std::vector<int32_t> tokens;  // of a root: empty
     std::vector<uint32_t> pages;
+    Order::node_type place;  // the block's own in evictable_, while it is not there: coming and going takes no memory
   };
   bool Evictable(Block block) const {
     const Entry& entry = blocks_[block];
@@ -82,20 +84,20 @@ class PrefixIndex {
   void ForPages(Block block, const Body& body);
   uint64_t HashOf(Block parent, std::span<const int32_t> tokens) const;
   Block NewEntry();
-  void Leave(Block block) { evictable_.erase({blocks_[block].used, block}); }
-  void EnterIfEvictable(Block block) {
-    if (Evictable(block)) evictable_.insert({blocks_[block].used, block});
-  }
+  template <class Body>
+  Block NewEntryFor(const Body& name);
+  void Leave(Block block);
+  void EnterIfEvictable(Block block);
 
   PagePool* pool_;
   size_t block_tokens_;
   uint64_t hash_mask_;
   uint64_t clock_ = 0;
   std::vector<Entry> blocks_;
-  std::vector<Block> unused_;  // entries to be taken again
+  std::vector<Block> unused_;  // entries to be taken again; has room for all
   std::unordered_multimap<uint64_t, Block> by_hash_;
   std::unordered_map<std::string, Block> roots_;
-  std::set<std::pair<uint64_t, Block>> evictable_;  // by time of use
+  Order evictable_;  // by time of use
 };
 
 }  // namespace moonlit

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "kernels/base/check.h"
@@ -27,7 +28,7 @@ Sequence::Sequence(PagePool* pool, std::string_view state)
   RefreshViews();
 }
 
-Sequence::Sequence(Sequence&& other) noexcept : pool_(nullptr) { *this = std::move(other); }
+Sequence::Sequence(Sequence&& other) noexcept : pool_(nullptr), runs_() { *this = std::move(other); }
 
 Sequence& Sequence::operator=(Sequence&& other) noexcept {
   std::swap(pool_, other.pool_);
@@ -113,8 +114,13 @@ Status Sequence::AddPage(size_t g) {
   return Status();
 }
 
+void Sequence::ReserveTokens(size_t count) {
+  if (tokens_.capacity() < count) tokens_.reserve(std::max(count, 2 * tokens_.capacity()));
+}
+
 Status Sequence::Reserve(int64_t length) {
   if (length <= length_) return Status();
+  ReserveTokens(static_cast<size_t>(length));  // Commit takes no memory that it needs
   const bool wants_state = pool_->states() != nullptr && next_state_ == StatePool::kNone;
   if (wants_state) {
     MOONLIT_ASSIGN_OR_RETURN(next_state_, pool_->states()->Allocate());
@@ -150,7 +156,10 @@ void Sequence::Commit(std::span<const int32_t> tokens, bool as_read) {
   const auto unknown = std::find(tokens.begin(), tokens.end(), kNoToken);
   pure_ = std::min(pure_, unknown == tokens.end() ? INT64_MAX : length_ + (unknown - tokens.begin()));
   length_ += static_cast<int64_t>(tokens.size());
-  ShareFullBlocks();
+  try {
+    ShareFullBlocks();
+  } catch (const std::bad_alloc&) {  // the next time, then
+  }
   GiveBackPassed(static_cast<int64_t>(pool_->block_tokens()));
 }
 
@@ -220,8 +229,9 @@ size_t Sequence::TakePrefix(std::span<const int32_t> tokens) {
   }
   while (!found.empty() && !HasWhatIsSeen(found)) found.pop_back();
   if (found.empty()) return 0;
-  TakeBlocks(found);
   const size_t taken = found.size() * size;
+  ReserveTokens(tokens_.size() + taken);  // before anything changes
+  TakeBlocks(found);
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(taken));
   length_ += static_cast<int64_t>(taken);
   StandOn(found.back(), blocks_ + found.size());

@@ -5,7 +5,7 @@
 
 namespace moonlit {
 
-Result<std::unique_ptr<StatePool>> StatePool::Create(size_t bytes, size_t slots, const MemorySource& source) {
+Result<std::unique_ptr<StatePool>> StatePool::Create(size_t bytes, size_t slots, const Allocator& allocator) {
   MOONLIT_CHECK(bytes > 0 && bytes % sizeof(float) == 0);
   if (bytes / sizeof(float) > UINT32_MAX) {
     return Errorf(Code::kOutOfMemory, "recurrent states: %zu bytes for one sequence; expected at most 2^34", bytes);
@@ -19,7 +19,7 @@ Result<std::unique_ptr<StatePool>> StatePool::Create(size_t bytes, size_t slots,
                   "recurrent states: %zu of %zu bytes are more than this machine can address; ask for fewer sessions",
                   slots, bytes);
   }
-  MOONLIT_ASSIGN_OR_RETURN(Buffer memory, Buffer::Allocate(stride * slots, "the recurrent states", source));
+  MOONLIT_ASSIGN_OR_RETURN(Buffer memory, Buffer::Allocate(stride * slots, "the recurrent states", allocator));
   std::unique_ptr<StatePool> pool(new StatePool(bytes, stride, std::move(memory)));
   pool->references_.resize(slots);
   pool->free_.reserve(slots);

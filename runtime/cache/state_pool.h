@@ -24,7 +24,7 @@ class StatePool {
   static constexpr Slot kNone = UINT32_MAX;
 
   // bytes: a multiple of sizeof(float), above 0. kInvalidArgument (no slots), kOutOfMemory.
-  static Result<std::unique_ptr<StatePool>> Create(size_t bytes, size_t slots, const MemorySource& memory = {});
+  static Result<std::unique_ptr<StatePool>> Create(size_t bytes, size_t slots, const Allocator& allocator = {});
 
   // What a slot takes of the memory.
   static constexpr size_t StrideOf(size_t bytes) { return RoundUp(bytes, size_t{128}); }

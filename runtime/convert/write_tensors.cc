@@ -26,28 +26,33 @@ struct Batch {
   std::mutex mutex;
   Status fault;  // of the first rows that have one; guarded by mutex
   size_t fault_task = SIZE_MAX;
+  Status no_memory{Code::kOutOfMemory, "not enough memory to read a tensor"};
 };
 
 Status ReadTask(const Batch& batch, size_t task) {
   const size_t row_bytes = TensorRowBytes(*batch.tensor);
   const size_t from = task * batch.task_rows;
   const size_t rows = std::min(batch.task_rows, batch.rows - from);
-  try {
-    return batch.source->Read(*batch.tensor, uint64_t{batch.first + from} * row_bytes, batch.bytes + from * row_bytes,
-                              rows * row_bytes);
-  } catch (const std::bad_alloc&) {
-    return Errorf(Code::kOutOfMemory, "tensor %s: not enough memory for %zu rows", batch.tensor->name.c_str(), rows);
-  }
+  return batch.source->Read(*batch.tensor, uint64_t{batch.first + from} * row_bytes, batch.bytes + from * row_bytes,
+                            rows * row_bytes);
 }
 
 void RunTask(void* context, size_t task, size_t) {
   Batch& batch = *static_cast<Batch*>(context);
-  Status status = ReadTask(batch, task);
-  if (status.ok()) return;
-  const std::lock_guard lock(batch.mutex);
-  if (task > batch.fault_task) return;
-  batch.fault_task = task;
-  batch.fault = std::move(status);
+  const auto fail = [&](Status status) {
+    const std::lock_guard lock(batch.mutex);
+    if (task > batch.fault_task) return;
+    batch.fault_task = task;
+    batch.fault = std::move(status);
+  };
+  try {
+    Status status = ReadTask(batch, task);
+    if (!status.ok()) fail(std::move(status));
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard lock(batch.mutex);
+    if (batch.fault.ok()) batch.fault = std::move(batch.no_memory);
+    batch.fault_task = 0;
+  }
 }
 
 class Progress {

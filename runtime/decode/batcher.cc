@@ -89,7 +89,7 @@ struct Batcher::Call {
   bool in_step = false;   // what it needs is reserved
   size_t first_span = 0;  // among those of the step
   CopiedRows copies;
-  std::exception_ptr thrown;  // by the consumer
+  std::exception_ptr thrown;  // by the consumer, or std::bad_alloc
   std::condition_variable turn;
 };
 
@@ -296,8 +296,15 @@ size_t Batcher::ReserveBatch() {
   const std::lock_guard<std::mutex> lock(sessions_.mutex());
   for (Call* call : batch_) {
     call->first_span = steps_.size();
-    call->status = SessionSpans::Reserve(call->spans, options_, &steps_);
-    call->in_step = call->status.ok();
+    call->in_step = false;
+    try {
+      call->status = SessionSpans::Reserve(call->spans, options_, &steps_);
+      call->in_step = call->status.ok();
+    } catch (const std::bad_alloc&) {  // this call's alone; others must not wait for ever
+      call->thrown = std::current_exception();
+      SessionSpans::GiveBack(call->spans);
+      steps_.resize(call->first_span);
+    }
     if (!call->in_step) continue;
     ++count;
     owners_.resize(steps_.size(), call);

@@ -2,6 +2,7 @@
 #include "runtime/decode/engine.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -110,17 +111,20 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
 }
 
 Result<std::unique_ptr<Session>> Engine::NewSession() {
-  MOONLIT_RETURN_IF_ERROR(impl_->sessions->Admit());
   const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
-  return std::unique_ptr<Session>(new Session(impl_->sessions, Sequence(impl_->sessions->pages())));
+  MOONLIT_RETURN_IF_ERROR(impl_->sessions->CheckRoom());
+  std::unique_ptr<Session> session(new Session(impl_->sessions, Sequence(impl_->sessions->pages())));
+  impl_->sessions->Admit();
+  return session;
 }
 
 Result<std::unique_ptr<Session>> Engine::Fork(Session& session) {
   std::unique_ptr<Session> fork;
   MOONLIT_RETURN_IF_ERROR(session.Use([&]() -> Status {
-    MOONLIT_RETURN_IF_ERROR(impl_->sessions->Admit());
     const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
+    MOONLIT_RETURN_IF_ERROR(impl_->sessions->CheckRoom());
     fork.reset(new Session(impl_->sessions, session.sequence_.Fork()));
+    impl_->sessions->Admit();
     fork->adapters_ = session.adapters_;
     fork->placed_from_ = session.placed_from_;
     return Status();
@@ -234,7 +238,11 @@ Status Engine::Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer
     if (!spans[taken.count].session->busy_.exchange(true, std::memory_order_acquire)) continue;
     return Status(Code::kBusy, "a session is in use by another call; one call at a time may use it");
   }
-  return impl_->batcher->Step(spans, consumer, abort);
+  try {
+    return impl_->batcher->Step(spans, consumer, abort);
+  } catch (const std::bad_alloc&) {
+    return Errorf(Code::kOutOfMemory, "step: the system gives no more memory");
+  }
 }
 
 size_t Engine::waiting_calls() const { return impl_->batcher->waiting(); }
@@ -260,6 +268,11 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
         tokens.size(), static_cast<long long>(start), impl_->options.chunk_tokens);
   }
   std::optional<Sequence> before;  // dies by Forget only, since it holds pages
+  struct Ending {
+    Engine& engine;
+    std::optional<Sequence>& before;
+    ~Ending() { engine.Forget(before); }
+  } ending{*this, before};
   if (impl_->plan->state_bytes() > 0 || (impl_->gives_back && start > 0)) {
     MOONLIT_RETURN_IF_ERROR(Remember(session, before));
   }
@@ -267,10 +280,7 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
   if (outputs != Outputs::kAll && session.tap_ == nullptr) {
     const size_t most = tokens.size() - (outputs == Outputs::kLast ? 1 : 0);
     const Status taken = TakePrefix(session, tokens.first(most), &done);
-    if (!taken.ok()) {
-      Forget(before);
-      return taken;
-    }
+    if (!taken.ok()) return taken;
   }
   if (reused != nullptr) *reused = done;
   if (done == tokens.size() && progress) progress(done);
@@ -285,13 +295,11 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
       // If another call holds the session it is that call's now, and its length with it.
       Status back;
       if (status.code() != Code::kBusy) back = before ? GoBack(session, *before) : session.Truncate(start);
-      Forget(before);
       return back.ok() ? status : back;
     }
     done += count;
     if (progress) progress(done);
   }
-  Forget(before);
   return Status();
 }
 

@@ -67,7 +67,7 @@ Result<PlanOptions> MakePlanOptions(const EngineOptions& o, Variant variant) {
   plan_options.sparse.most_tokens = std::min(o.chunk_tokens, std::max<size_t>(o.max_sessions, 16));
   MOONLIT_ASSIGN_OR_RETURN(plan_options.float_provider, ResolveFloatProvider(o.float_provider));
   plan_options.packed_cache = o.packed_cache;
-  plan_options.memory = o.memory;
+  plan_options.allocator = o.allocator;
   plan_options.progress = o.progress;
   return plan_options;
 }
@@ -77,7 +77,7 @@ Result<PlanOptions> MakePlanOptions(const EngineOptions& o, Variant variant) {
 bool PlanPages(const Plan& plan, const EngineOptions& o, PagePoolOptions& options) {
   const size_t whole = o.max_sessions * CeilDiv(o.n_ctx, o.page_tokens), groups = plan.cache_groups().size();
   options.share_prefixes = o.share_prefixes;
-  options.memory = o.memory;
+  options.allocator = o.allocator;
   options.state_bytes = plan.state_bytes();
   options.states = 3 * o.max_sessions;  // a session's, the one that a step writes, the one to go back to
   options.pages.assign(groups, whole + o.max_sessions);

@@ -26,16 +26,16 @@ class SessionPool {
   SessionPool(std::unique_ptr<PagePool> pages, size_t most, bool can_shift)
       : pages_(std::move(pages)), most_(most), can_shift_(can_shift) {}
 
-  // Counts one more session, or kExhausted. Leave is its opposite, with the mutex held.
-  Status Admit() {
-    const std::lock_guard<std::mutex> lock(mutex_);
+  // REQUIRES of these three: the mutex is held.
+  // kExhausted when there is no room for one more session.
+  Status CheckRoom() const {
     if (live_ == most_) {
       return Errorf(Code::kExhausted,
                     "%zu sessions are live, which is the most; end one or load with a larger max_sessions", live_);
     }
-    ++live_;
     return Status();
   }
+  void Admit() { ++live_; }
   void Leave() { --live_; }
 
   std::mutex& mutex() { return mutex_; }

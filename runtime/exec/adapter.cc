@@ -117,7 +117,7 @@ Result<std::vector<Adapter::Pair>> Adapter::FindPairs(const Graph& graph, const 
 
 // Checks the shapes, and gives every weight its place in the memory.
 Status Adapter::Place(const Graph& graph, const ProductKernel& kernel, const std::vector<Pair>& pairs,
-                      const MemorySource& memory) {
+                      const Allocator& allocator) {
   uint64_t bytes = 0;
   const auto take = [&](uint64_t size) {
     const uint64_t at = bytes;
@@ -145,7 +145,7 @@ Status Adapter::Place(const Graph& graph, const ProductKernel& kernel, const std
     }
   }
   if (bytes > kMostBytes) return Errorf(Code::kOutOfMemory, "the adapter takes %" PRIu64 " bytes of memory", bytes);
-  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(static_cast<size_t>(bytes), "an adapter", memory));
+  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(static_cast<size_t>(bytes), "an adapter", allocator));
   return Status();
 }
 
@@ -175,7 +175,7 @@ Status Adapter::Read(const Graph& graph, const ProductKernel& kernel, const Weig
 
 Result<std::shared_ptr<const Adapter>> Adapter::Load(const Graph& graph, const ProductKernel& kernel,
                                                      const WeightSource& source, float alpha, uint64_t serial,
-                                                     const MemorySource& memory) {
+                                                     const Allocator& allocator) {
   std::shared_ptr<Adapter> adapter(new Adapter());
   adapter->graph_ = &graph;
   adapter->alpha_ = alpha;
@@ -185,7 +185,7 @@ Result<std::shared_ptr<const Adapter>> Adapter::Load(const Graph& graph, const P
   const auto load = [&]() -> Status {
     MOONLIT_ASSIGN_OR_RETURN(const std::vector<Pair> pairs, FindPairs(graph, source));
     adapter->tensors_ = pairs.size();
-    MOONLIT_RETURN_IF_ERROR(adapter->Place(graph, kernel, pairs, memory));
+    MOONLIT_RETURN_IF_ERROR(adapter->Place(graph, kernel, pairs, allocator));
     for (const Pair& pair : pairs) MOONLIT_RETURN_IF_ERROR(adapter->Read(graph, kernel, source, pair));
     return Status();
   };
@@ -195,7 +195,7 @@ Result<std::shared_ptr<const Adapter>> Adapter::Load(const Graph& graph, const P
 
 Result<std::shared_ptr<const AdapterSet>> AdapterSet::Make(const Graph& graph, const FusedGraph& fused,
                                                            std::span<const AdapterUse> uses, size_t rows,
-                                                           const MemorySource& memory) {
+                                                           const Allocator& allocator) {
   std::shared_ptr<AdapterSet> set(new AdapterSet());
   set->ranks_.resize(graph.weights().size());
   for (const AdapterUse& use : uses) {
@@ -234,7 +234,7 @@ Result<std::shared_ptr<const AdapterSet>> AdapterSet::Make(const Graph& graph, c
   if (bytes > kMostBytes) {
     return Errorf(Code::kOutOfMemory, "adapters of ranks %zu in all take %" PRIu64 " bytes a step", widest, bytes);
   }
-  MOONLIT_ASSIGN_OR_RETURN(set->memory_, Buffer::Allocate(static_cast<size_t>(bytes), "products of adapters", memory));
+  MOONLIT_ASSIGN_OR_RETURN(set->memory_, Buffer::Allocate(static_cast<size_t>(bytes), "products of adapters", allocator));
   set->products_ = set->memory_.as<float>();
   return std::shared_ptr<const AdapterSet>(std::move(set));
 }

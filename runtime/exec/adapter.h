@@ -44,7 +44,7 @@ class Adapter {
   // experts), kOutOfMemory. Adapted norms, which llama.cpp leaves out too, cost a warning.
   static Result<std::shared_ptr<const Adapter>> Load(const Graph& graph, const ProductKernel& kernel,
                                                      const WeightSource& source, float alpha, uint64_t serial,
-                                                     const MemorySource& memory = {});
+                                                     const Allocator& allocator = {});
 
   const Part& part(WeightId id) const { return parts_[id]; }
   const uint8_t* a(const Part& part) const {
@@ -64,7 +64,7 @@ class Adapter {
   Adapter() = default;
   static Result<std::vector<Pair>> FindPairs(const Graph& graph, const WeightSource& source);
   Status Place(const Graph& graph, const ProductKernel& kernel, const std::vector<Pair>& pairs,
-               const MemorySource& memory);
+               const Allocator& allocator);
   Status Read(const Graph& graph, const ProductKernel& kernel, const WeightSource& source, const Pair& pair);
 
   const Graph* graph_ = nullptr;
@@ -82,7 +82,7 @@ class AdapterSet {
   // kOutOfMemory. Adapters of scale 0 are left out; null when none is left.
   static Result<std::shared_ptr<const AdapterSet>> Make(const Graph& graph, const FusedGraph& fused,
                                                         std::span<const AdapterUse> uses, size_t rows,
-                                                        const MemorySource& memory = {});
+                                                        const Allocator& allocator = {});
 
   const std::vector<AdapterUse>& members() const { return members_; }
   size_t rank(WeightId id) const { return ranks_[id]; }  // of all members together

@@ -27,6 +27,13 @@ class LoadProgress {
     stop_.store(true);
   }
 
+  // The same where there is no memory for a Status.
+  void FailForMemory() noexcept {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (status_.ok()) status_ = std::move(no_memory_);
+    stop_.store(true);
+  }
+
   // `bytes` more are done. Thread 0 is the loading thread: it reports, and may cancel.
   void Add(uint64_t bytes, size_t thread) {
     const uint64_t done = done_.fetch_add(bytes) + bytes;
@@ -45,6 +52,7 @@ class LoadProgress {
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
   Status status_;
+  Status no_memory_{Code::kOutOfMemory, "not enough memory to read a tensor"};
 };
 
 }  // namespace moonlit

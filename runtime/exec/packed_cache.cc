@@ -5,6 +5,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "kernels/base/round.h"
@@ -73,10 +74,13 @@ struct ChunkJob {
       job.sums[chunk] = ChecksumOf(job.memory + chunk * kChunkBytes, size);
       return;
     }
-    if (Status fault = job.ReadChunk(chunk, size); !fault.ok()) {
-      return job.progress->Fail(std::move(fault));
+    try {
+      Status fault = job.ReadChunk(chunk, size);
+      if (!fault.ok()) return job.progress->Fail(std::move(fault));
+      job.progress->Add(size, thread);
+    } catch (const std::bad_alloc&) {
+      job.progress->FailForMemory();
     }
-    job.progress->Add(size, thread);
   }
 };
 

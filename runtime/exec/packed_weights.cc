@@ -96,15 +96,13 @@ struct WeightStore::LoadJob {
     WeightStore& store = *job.store;
     const Piece& piece = store.pieces_[task];
     uint8_t* staging = job.staging.data() + thread * store.staging_bytes_;
-    Status fault;
     try {
-      fault = store.LoadPiece(*job.source, piece, staging);  // sources may decode through memory of their own
+      Status fault = store.LoadPiece(*job.source, piece, staging);  // sources may decode through memory of their own
+      if (!fault.ok()) return job.progress->Fail(std::move(fault));
+      job.progress->Add(store.parts_[piece.weight].row_bytes() * piece.rows, thread);
     } catch (const std::bad_alloc&) {
-      fault = Errorf(Code::kOutOfMemory, "tensor %s: not enough memory to read %zu rows",
-                     store.parts_[piece.weight].tensor->name.c_str(), piece.rows);
+      job.progress->FailForMemory();
     }
-    if (!fault.ok()) return job.progress->Fail(std::move(fault));
-    job.progress->Add(store.parts_[piece.weight].row_bytes() * piece.rows, thread);
   }
 };
 
@@ -234,11 +232,11 @@ size_t WeightStore::StagingBytes(size_t threads) const {
 
 Status WeightStore::Pack(const WeightSource& source, ThreadPool& pool,
                          const std::function<bool(uint64_t, uint64_t)>& progress) {
-  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights", options_.memory));
+  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights", options_.allocator));
   LoadProgress shared(&progress, file_bytes_);
   LoadJob job{.store = this, .source = &source, .progress = &shared, .staging = {}};
   MOONLIT_ASSIGN_OR_RETURN(
-      job.staging, Buffer::Allocate(StagingBytes(pool.threads()), "staging for loading weights", options_.memory));
+      job.staging, Buffer::Allocate(StagingBytes(pool.threads()), "staging for loading weights", options_.allocator));
   const Stage stage{pieces_.size(), &LoadJob::RunTask, &job};
   return shared.Finish(pool.Run({&stage, 1}, shared.stop()));
 }
@@ -276,7 +274,7 @@ Result<PackedCacheKey> WeightStore::CacheKey(const WeightSource& source) const {
 // A cache that does not serve costs a warning and the time of packing, never the load.
 Status WeightStore::LoadOrPack(const PackedCache& cache, const WeightSource& source, ThreadPool& pool,
                                const std::function<bool(uint64_t, uint64_t)>& progress) {
-  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights", options_.memory));
+  MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights", options_.allocator));
   const Status read = cache.Read(memory_.data(), packed_bytes_, pool, progress);
   if (read.ok() || read.code() == Code::kCancelled) return read;
   if (read.code() != Code::kNotFound) {
@@ -318,7 +316,7 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool,
 Status WeightStore::BindXnnpack(size_t threads) {
   if (xnnpack_floats_ == 0) return Status();
   MOONLIT_ASSIGN_OR_RETURN(xnnpack_scratch_, Buffer::Allocate(ScratchBytes(threads), "scratch for XNNPACK's products",
-                                                              options_.memory));
+                                                              options_.allocator));
   for (PackedMatrix& m : matrices_) {
     if (m.provider != FloatProvider::kXnnpack) continue;
     Result<FloatProduct> product =

@@ -53,7 +53,7 @@ struct PackingOptions {
   Variant variant;
   FloatProviderChoice floats = FloatProviderChoice::kTable;
   std::string cache = {};  // folder of files of packed weights (packed_cache.h); "": none
-  MemorySource memory = {};
+  Allocator allocator = {};
 };
 
 class WeightStore {

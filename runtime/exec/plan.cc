@@ -49,10 +49,10 @@ class PlanImpl : public Plan {
   bool can_shift() const override { return !whole_sequences_ && !learned_positions_ && state_floats_ == 0; }
   Result<std::shared_ptr<const Adapter>> LoadAdapter(const WeightSource& source, float alpha) override {
     const ProductKernel& kernel = bindings_.products->kernels[static_cast<size_t>(Format::kF32)];
-    return Adapter::Load(graph_, kernel, source, alpha, ++adapters_loaded_, options_.memory);
+    return Adapter::Load(graph_, kernel, source, alpha, ++adapters_loaded_, options_.allocator);
   }
   Result<std::shared_ptr<const AdapterSet>> Combine(std::span<const AdapterUse> uses) const override {
-    return AdapterSet::Make(graph_, fused_, uses, std::max(options_.max_rows, kHeadRows), options_.memory);
+    return AdapterSet::Make(graph_, fused_, uses, std::max(options_.max_rows, kHeadRows), options_.allocator);
   }
   std::span<const TappedLayer> attention_layers() const override { return attention_layers_; }
   std::span<const int> stream_layers() const override { return stream_layers_; }
@@ -157,7 +157,7 @@ Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSou
   plan->graph_ = graph;
   plan->fused_ = Fuse(plan->graph_);
   const PackingOptions packing{options.variant, options.exact ? FloatProviderChoice::kOwn : options.float_provider,
-                               options.packed_cache, options.memory};
+                               options.packed_cache, options.allocator};
   MOONLIT_ASSIGN_OR_RETURN(plan->weights_, WeightStore::Plan(plan->graph_, source, packing));
   MOONLIT_RETURN_IF_ERROR(plan->MakeCacheGroups());
   const size_t positions = plan->ReadSizes();

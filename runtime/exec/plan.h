@@ -68,7 +68,7 @@ struct PlanOptions {
   std::string packed_cache = {};  // folder that keeps packed weights for the next load (packed_cache.h); "": none
   // Who rounds activations; null: the variant's own table. Tests pass one that looks on. Not owned; outlives the plan.
   const ProductTable* products = nullptr;
-  MemorySource memory = {};  // of packed weights, intermediates, scratch, adapters
+  Allocator allocator = {};  // of packed weights, intermediates, scratch, adapters
   // Called from the loading thread with bytes packed so far and in total; return false to cancel (kCancelled). May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
 };

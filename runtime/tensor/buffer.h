@@ -16,7 +16,7 @@ class Buffer {
  public:
   Buffer() = default;
   // kOutOfMemory names `what` and the size. A size of 0 is allowed. The system's pages are untouched until first written.
-  static Result<Buffer> Allocate(size_t bytes, const char* what, const MemorySource& source = {});
+  static Result<Buffer> Allocate(size_t bytes, const char* what, const Allocator& allocator = {});
   Buffer(Buffer&& other) noexcept { Swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Swap(other);
@@ -40,11 +40,11 @@ class Buffer {
   void Swap(Buffer& other) {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
-    std::swap(source_, other.source_);
+    std::swap(allocator_, other.allocator_);
   }
   uint8_t* data_ = nullptr;
   size_t size_ = 0;
-  MemorySource source_;
+  Allocator allocator_;
 };
 
 }  // namespace moonlit
