@@ -9,6 +9,7 @@
 using moonlit::Code;
 using moonlit::Status;
 using moonlit::api::Guard;
+using moonlit::api::NotNull;
 
 namespace moonlit::api {
 
@@ -16,7 +17,7 @@ Result<std::shared_ptr<const AdapterSet>> CombineAdapters(Engine& engine, const 
                                                           const float* scales, size_t count) {
   std::vector<AdapterUse> uses;
   for (size_t i = 0; i < count; ++i) {
-    if (adapters[i] == nullptr) return Status(Code::kInvalidArgument, "adapters must not be NULL");
+    MOONLIT_RETURN_IF_ERROR(NotNull(adapters[i], "an adapter"));
     uses.push_back({adapters[i]->adapter, scales == nullptr ? 1.0f : scales[i]});
   }
   return engine.plan().Combine(uses);
@@ -29,9 +30,8 @@ extern "C" {
 moonlit_code moonlit_adapter_load(const moonlit_model* model, const char* path, moonlit_adapter** adapter,
                                   moonlit_error* error) {
   return Guard(model, error, [&]() -> Status {
-    if (path == nullptr || adapter == nullptr) {
-      return Status(Code::kInvalidArgument, "path and adapter must not be NULL");
-    }
+    MOONLIT_RETURN_IF_ERROR(NotNull(path, "path"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(adapter, "adapter"));
     if (!model->engine) return Status(Code::kInvalidArgument, "the model was loaded with vocab_only");
     MOONLIT_ASSIGN_OR_RETURN(const moonlit::AdapterFile file,
                              moonlit::OpenAdapterFile(path, model->engine->facts().architecture));
@@ -48,12 +48,13 @@ moonlit_code moonlit_adapter_load(const moonlit_model* model, const char* path, 
 void moonlit_adapter_free(moonlit_adapter* adapter) { delete adapter; }
 
 void moonlit_adapter_get_info(const moonlit_adapter* adapter, moonlit_adapter_info* info) {
-  moonlit::api::WriteSized(adapter->info, info->size, info);
+  if (adapter != nullptr && info != nullptr) moonlit::api::WriteSized(adapter->info, info->size, info);
 }
 
 moonlit_code moonlit_session_set_adapters(moonlit_session* session, const moonlit_adapter* const* adapters,
                                           const float* scales, size_t count, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(session, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(adapters, count, "adapters"));
     MOONLIT_ASSIGN_OR_RETURN(std::shared_ptr<const moonlit::AdapterSet> set,
                              moonlit::api::CombineAdapters(*session->model->engine, adapters, scales, count));
     return session->session->SetAdapters(std::move(set));

@@ -44,6 +44,7 @@ Result<RenderedChat> RenderChat(const moonlit_model& model, const moonlit_chat_m
 
 using moonlit::Status;
 using moonlit::api::Guard;
+using moonlit::api::NotNull;
 
 extern "C" {
 
@@ -54,6 +55,7 @@ void moonlit_chat_options_init(moonlit_chat_options* options, size_t size) {
 }
 
 const char* moonlit_chat_template(const moonlit_model* model) {
+  if (model == nullptr) return nullptr;
   const std::string& source = model->tokenizer().chat_template();
   return source.empty() ? nullptr : source.c_str();
 }
@@ -61,7 +63,10 @@ const char* moonlit_chat_template(const moonlit_model* model) {
 moonlit_code moonlit_chat_tokenize(const moonlit_model* model, const moonlit_chat_message* messages,
                                    size_t message_count, const moonlit_chat_options* options, int32_t* ids,
                                    size_t capacity, size_t* id_count, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(model, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(messages, message_count, "messages"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(ids, capacity, "ids"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(id_count, "id_count"));
     MOONLIT_ASSIGN_OR_RETURN(const moonlit::RenderedChat chat,
                              moonlit::api::RenderChat(*model, messages, message_count, options));
     MOONLIT_ASSIGN_OR_RETURN(const std::vector<int32_t> found, moonlit::EncodeChat(chat, model->tokenizer()));
@@ -74,7 +79,10 @@ moonlit_code moonlit_chat_tokenize(const moonlit_model* model, const moonlit_cha
 moonlit_code moonlit_chat_render(const moonlit_model* model, const moonlit_chat_message* messages, size_t message_count,
                                  const moonlit_chat_options* options, char* text, size_t capacity, size_t* length,
                                  moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(model, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(messages, message_count, "messages"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(text, capacity, "text"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(length, "length"));
     MOONLIT_ASSIGN_OR_RETURN(const moonlit::RenderedChat chat,
                              moonlit::api::RenderChat(*model, messages, message_count, options));
     std::copy_n(chat.text.begin(), std::min(chat.text.size(), capacity), text);

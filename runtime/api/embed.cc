@@ -10,6 +10,7 @@ using moonlit::Code;
 using moonlit::Errorf;
 using moonlit::Status;
 using moonlit::api::Guard;
+using moonlit::api::NotNull;
 
 extern "C" {
 
@@ -21,7 +22,10 @@ void moonlit_embed_options_init(moonlit_embed_options* options, size_t size) {
 moonlit_code moonlit_embed(const moonlit_model* model, const int32_t* ids, size_t count,
                            const moonlit_embed_options* given, float* vector, size_t capacity, size_t* width,
                            moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(model, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(ids, count, "ids"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(vector, capacity, "vector"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(width, "width"));
     const auto from = moonlit::api::ReadSized(given, moonlit_embed_options_init);
     constexpr moonlit::Pooling kPoolings[] = {moonlit::Pooling::kUnknown, moonlit::Pooling::kMean,
                                               moonlit::Pooling::kFirst, moonlit::Pooling::kLast};

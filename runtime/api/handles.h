@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "runtime/api/moonlit.h"
@@ -31,6 +32,7 @@ struct moonlit_session {
   std::unique_ptr<moonlit::StepTap> tap;  // outlives the session that it looks at
   std::unique_ptr<moonlit::Session> session;
   std::atomic<bool> cancel{false};
+  std::atomic<bool> busy{false};  // a call uses it, callbacks included
 };
 
 struct moonlit_adapter {
@@ -48,7 +50,10 @@ Result<std::shared_ptr<const AdapterSet>> CombineAdapters(Engine& engine, const 
 Log::Receiver ToReceiver(moonlit_log_fn receiver, void* user);
 
 // Copies code and message into *error (may be null) and returns the code.
-moonlit_code Give(const Status& status, moonlit_error* error);
+moonlit_code Give(Code code, std::string_view message, moonlit_error* error) noexcept;
+inline moonlit_code Give(const Status& status, moonlit_error* error) {
+  return Give(status.code(), status.message(), error);
+}
 
 // Runs `body` (returning Status) and turns exceptions, which only the standard library throws, into codes.
 template <typename Body>
@@ -56,23 +61,70 @@ moonlit_code Guard(moonlit_error* error, const Body& body) {
   try {
     return Give(body(), error);
   } catch (const std::bad_alloc&) {
-    return Give(Status(Code::kOutOfMemory, "the system gives no more memory"), error);
+    return Give(Code::kOutOfMemory, "the system gives no more memory", error);
   } catch (const std::exception& caught) {
-    return Give(Status(Code::kInternal, caught.what()), error);
+    return Give(Code::kInternal, caught.what(), error);
   }
+}
+
+// kInvalidArgument for null, which an array of no elements may be.
+inline Status NotNull(const void* pointer, const char* name) {
+  if (pointer != nullptr) return Status();
+  return Errorf(Code::kInvalidArgument, "%s must not be NULL", name);
+}
+inline Status NotNull(const void* array, size_t count, const char* name) {
+  return count == 0 ? Status() : NotNull(array, name);
 }
 
 // The same for a call on a model, whose log it is.
 template <typename Body>
 moonlit_code Guard(const moonlit_model* model, moonlit_error* error, const Body& body) {
-  const LogScope scope(&model->log);
-  return Guard(error, body);
+  const LogScope scope(model == nullptr ? nullptr : &model->log);
+  return Guard(error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(model, "model"));
+    return body();
+  });
+}
+
+// The only use of a session at that time, until the end of this object.
+class SessionUse {
+ public:
+  SessionUse() = default;
+  SessionUse(SessionUse&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
+  ~SessionUse() {
+    if (session_ != nullptr) session_->busy.store(false, std::memory_order_release);
+  }
+  // kBusy; kInvalidArgument for null. A call to cancel counts from here on.
+  Status Take(moonlit_session* session) {
+    MOONLIT_RETURN_IF_ERROR(NotNull(session, "session"));
+    if (session->busy.exchange(true, std::memory_order_acquire)) {
+      return Status(Code::kBusy, "the session is in use by another call; one call at a time may use it");
+    }
+    session_ = session;
+    session->cancel.store(false);
+    return Status();
+  }
+
+ private:
+  moonlit_session* session_ = nullptr;
+};
+
+// The same for a call that uses a session.
+template <typename Body>
+moonlit_code Guard(moonlit_session* session, moonlit_error* error, const Body& body) {
+  const LogScope scope(session == nullptr ? nullptr : &session->model->log);
+  return Guard(error, [&]() -> Status {
+    SessionUse use;
+    MOONLIT_RETURN_IF_ERROR(use.Take(session));
+    return body();
+  });
 }
 
 // Structs that begin with the size the caller was compiled with, which may be an older or a newer one than ours. Writes as much of
-// `full` as *to has room for, and that size.
+// `full` as *to (null: nothing) has room for, and that size.
 template <typename Sized>
 void WriteSized(Sized full, size_t size, Sized* to) {
+  if (to == nullptr) return;
   full.size = size;
   std::memcpy(to, &full, std::min(size, sizeof full));
 }

@@ -30,7 +30,7 @@ template <typename Body>
 moonlit_code MeasureModel(const char* path, const moonlit_model_options* given, moonlit_error* error,
                           const Body& body) {
   return Guard(error, [&]() -> Status {
-    if (path == nullptr) return Status(Code::kInvalidArgument, "path must not be NULL");
+    MOONLIT_RETURN_IF_ERROR(NotNull(path, "path"));
     const moonlit_model_options complete = Complete(given);
     Log log(ToReceiver(complete.log, complete.log_user));
     const LogScope scope(&log);
@@ -60,34 +60,41 @@ Result<uint32_t> LargestContext(const LoadedModel& model, EngineOptions options,
 
 using moonlit::Code;
 using moonlit::Status;
+using moonlit::api::NotNull;
 
 extern "C" {
 
 moonlit_code moonlit_plan_memory(const char* path, const moonlit_model_options* options, moonlit_memory* memory,
                                  moonlit_error* error) {
-  return moonlit::api::MeasureModel(path, options, error, [&](const moonlit::LoadedModel* model, const moonlit::EngineOptions& engine_options) -> Status {
-    if (memory == nullptr) return Status(Code::kInvalidArgument, "memory must not be NULL");
-    moonlit_memory full = {};
-    if (model != nullptr) {
-      MOONLIT_ASSIGN_OR_RETURN(const moonlit::MeasuredEngine measured, moonlit::Engine::Measure(*model, engine_options));
-      full = moonlit::api::ToMemory(measured.memory, measured.options);
-    }
-    moonlit::api::WriteSized(full, memory->size, memory);
-    return Status();
-  });
+  return moonlit::api::MeasureModel(
+      path, options, error,
+      [&](const moonlit::LoadedModel* model, const moonlit::EngineOptions& engine_options) -> Status {
+        MOONLIT_RETURN_IF_ERROR(NotNull(memory, "memory"));
+        moonlit_memory full = {};
+        if (model != nullptr) {
+          MOONLIT_ASSIGN_OR_RETURN(const moonlit::MeasuredEngine measured,
+                                   moonlit::Engine::Measure(*model, engine_options));
+          full = moonlit::api::ToMemory(measured.memory, measured.options);
+        }
+        moonlit::api::WriteSized(full, memory->size, memory);
+        return Status();
+      });
 }
 
 moonlit_code moonlit_plan_context(const char* path, const moonlit_model_options* options, uint64_t bytes,
                                   uint32_t* n_ctx, moonlit_error* error) {
-  return moonlit::api::MeasureModel(path, options, error, [&](const moonlit::LoadedModel* model, const moonlit::EngineOptions& engine_options) -> Status {
-    if (n_ctx == nullptr) return Status(Code::kInvalidArgument, "n_ctx must not be NULL");
-    if (model == nullptr) return Status(Code::kInvalidArgument, "vocab_only: such a model has no context");
-    MOONLIT_ASSIGN_OR_RETURN(*n_ctx, moonlit::api::LargestContext(*model, engine_options, bytes));
-    return Status();
-  });
+  return moonlit::api::MeasureModel(
+      path, options, error,
+      [&](const moonlit::LoadedModel* model, const moonlit::EngineOptions& engine_options) -> Status {
+        MOONLIT_RETURN_IF_ERROR(NotNull(n_ctx, "n_ctx"));
+        if (model == nullptr) return Status(Code::kInvalidArgument, "vocab_only: such a model has no context");
+        MOONLIT_ASSIGN_OR_RETURN(*n_ctx, moonlit::api::LargestContext(*model, engine_options, bytes));
+        return Status();
+      });
 }
 
 void moonlit_model_memory(const moonlit_model* model, moonlit_memory* memory) {
+  if (model == nullptr || memory == nullptr) return;
   moonlit_memory full = {};
   if (model->engine) full = moonlit::api::ToMemory(model->engine->memory(), model->engine->options());
   moonlit::api::WriteSized(full, memory->size, memory);

@@ -15,11 +15,10 @@ static_assert(static_cast<int>(Code::kInternal) == MOONLIT_INTERNAL &&
                   static_cast<int>(Code::kExhausted) == MOONLIT_EXHAUSTED,
               "moonlit_code repeats Code");
 
-moonlit_code Give(const Status& status, moonlit_error* error) {
-  const auto code = static_cast<moonlit_code>(status.code());
+moonlit_code Give(Code from, std::string_view message, moonlit_error* error) noexcept {
+  const auto code = static_cast<moonlit_code>(from);
   if (error != nullptr) {
     error->code = code;
-    const std::string_view message = status.message();
     const size_t n = std::min(message.size(), sizeof error->message - 1);
     std::memcpy(error->message, message.data(), n);
     error->message[n] = '\0';
@@ -32,6 +31,7 @@ moonlit_code Give(const Status& status, moonlit_error* error) {
 using moonlit::Code;
 using moonlit::Status;
 using moonlit::api::Guard;
+using moonlit::api::NotNull;
 
 extern "C" {
 
@@ -40,7 +40,8 @@ const char* moonlit_version(void) { return MOONLIT_VERSION; }
 moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options, moonlit_model** model,
                                 moonlit_error* error) {
   return Guard(error, [&]() -> Status {
-    if (path == nullptr || model == nullptr) return Status(Code::kInvalidArgument, "path and model must not be NULL");
+    MOONLIT_RETURN_IF_ERROR(NotNull(path, "path"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(model, "model"));
     const moonlit_model_options complete = moonlit::api::Complete(options);
     MOONLIT_ASSIGN_OR_RETURN(const moonlit::LoadOptions load, moonlit::api::ToLoadOptions(complete));
     auto handle = std::make_unique<moonlit_model>(moonlit::api::ToReceiver(complete.log, complete.log_user));
@@ -60,6 +61,7 @@ moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* o
 void moonlit_model_free(moonlit_model* model) { delete model; }
 
 void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info) {
+  if (model == nullptr || info == nullptr) return;
   moonlit_model_info full = {};
   full.n_vocab = static_cast<uint32_t>(model->tokenizer().vocab_size());
   full.architecture = full.name = full.file_type = full.variant = full.key_type = full.value_type = full.thread_reason =
@@ -89,7 +91,10 @@ void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info
 
 moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size_t length, int flags, int32_t* ids,
                               size_t capacity, size_t* count, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(model, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(text, length, "text"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(ids, capacity, "ids"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(count, "count"));
     moonlit::EncodeOptions options;
     options.add_special = (flags & MOONLIT_ADD_SPECIAL) != 0;
     options.parse_special = (flags & MOONLIT_PARSE_SPECIAL) != 0;
@@ -102,7 +107,10 @@ moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size
 
 moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, size_t count, int show_special,
                                 char* text, size_t capacity, size_t* length, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(model, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(ids, count, "ids"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(text, capacity, "text"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(length, "length"));
     moonlit::DecodeOptions options;
     options.show_special = show_special != 0;
     MOONLIT_ASSIGN_OR_RETURN(const std::string decoded, model->tokenizer().Decode({ids, count}, options));
@@ -113,11 +121,11 @@ moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, 
 }
 
 int moonlit_token_is_end(const moonlit_model* model, int32_t id) {
-  return model->tokenizer().IsEndOfGeneration(id) ? 1 : 0;
+  return model != nullptr && model->tokenizer().IsEndOfGeneration(id) ? 1 : 0;
 }
 
 int32_t moonlit_token_begin(const moonlit_model* model) {
-  return model->tokenizer().add_bos() ? model->tokenizer().special().bos : -1;
+  return model != nullptr && model->tokenizer().add_bos() ? model->tokenizer().special().bos : -1;
 }
 
 }  // extern "C"

@@ -17,10 +17,13 @@
  *  3. Text is UTF-8 given by pointer and length (bytes), and may contain NUL. Ids are int32_t.
  *  4. Objects made by a function are the caller's and are freed by the matching _free, which accepts NULL. A model must outlive its
  *     sessions.
- *  5. A model may be used from several threads at once: what they ask for at the same time goes into one step (docs/embedding.md), with
- *     the same bits as one after the other. A session has one owner at a time: a second thread in it gets MOONLIT_BUSY.
- *     moonlit_session_cancel may be called from any thread. Callbacks run on the thread of the call that they were given to; one that
- *     receives outputs must not evaluate or generate.
+ *  5. A pointer that is NULL and may not be is MOONLIT_INVALID_ARGUMENT; functions without a code then do nothing and return 0 or NULL
+ *     where nothing else is said. NULL are allowed to be: *error, options (the defaults), an array of no elements, and what says so.
+ *  6. Threads. "Any thread": any number of threads may be in the function at once, with the same objects too. What they ask of a model at
+ *     the same time goes into one step (docs/embedding.md), with the same bits as one after the other. "One call at a time": any thread, but while another call uses the session, from its beginning to its end with all
+ *     its callbacks, the result is MOONLIT_BUSY. What a _free frees no other call may use any more. Callbacks come from the thread that made
+ *     the call, unless they say otherwise. They may call Moonlit, but not free what the call uses; those that receive outputs
+ *     (moonlit_logits_fn, moonlit_row_fn) must not evaluate or generate with the same model.
  */
 #ifndef MOONLIT_H_
 #define MOONLIT_H_

@@ -97,11 +97,13 @@ using moonlit::Code;
 using moonlit::Errorf;
 using moonlit::Status;
 using moonlit::api::Guard;
+using moonlit::api::NotNull;
 
 extern "C" {
 
 moonlit_code moonlit_session_new(moonlit_model* model, moonlit_session** session, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(model, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(session, "session"));
     if (!model->engine)
       return Status(Code::kInvalidArgument, "the model was loaded with vocab_only: it has no sessions");
     auto handle = std::make_unique<moonlit_session>();
@@ -115,11 +117,11 @@ moonlit_code moonlit_session_new(moonlit_model* model, moonlit_session** session
 void moonlit_session_free(moonlit_session* session) { delete session; }
 
 size_t moonlit_session_length(const moonlit_session* session) {
-  return static_cast<size_t>(session->session->length());
+  return session == nullptr ? 0 : static_cast<size_t>(session->session->length());
 }
 
 moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(session, error, [&]() -> Status {
     if (length > static_cast<size_t>(session->session->length())) {
       return Errorf(Code::kInvalidArgument, "truncate to %zu tokens: the session has only %zu", length,
                     static_cast<size_t>(session->session->length()));
@@ -129,7 +131,7 @@ moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, m
 }
 
 moonlit_code moonlit_session_drop(moonlit_session* session, size_t first, size_t last, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(session, error, [&]() -> Status {
     const auto length = static_cast<size_t>(session->session->length());
     if (first > last || last > length) {
       return Errorf(Code::kInvalidArgument, "drop tokens %zu to %zu: the session has %zu", first, last, length);
@@ -139,7 +141,8 @@ moonlit_code moonlit_session_drop(moonlit_session* session, size_t first, size_t
 }
 
 moonlit_code moonlit_session_fork(moonlit_session* session, moonlit_session** fork, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(session, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(fork, "fork"));
     auto handle = std::make_unique<moonlit_session>();
     handle->model = session->model;
     MOONLIT_ASSIGN_OR_RETURN(handle->session, session->model->engine->Fork(*session->session));
@@ -149,30 +152,40 @@ moonlit_code moonlit_session_fork(moonlit_session* session, moonlit_session** fo
 }
 
 size_t moonlit_session_tokens(const moonlit_session* session, int32_t* ids, size_t capacity) {
+  if (session == nullptr) return 0;
   const std::span<const int32_t> tokens = session->session->tokens();
-  std::copy_n(tokens.begin(), std::min(tokens.size(), capacity), ids);
+  if (ids != nullptr) std::copy_n(tokens.begin(), std::min(tokens.size(), capacity), ids);
   return tokens.size();
 }
 
 moonlit_code moonlit_session_save(moonlit_session* session, const char* path, moonlit_error* error) {
-  return Guard(error, [&] { return session->model->engine->Save(*session->session, path); });
+  return Guard(session, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(path, "path"));
+    return session->model->engine->Save(*session->session, path);
+  });
 }
 
 moonlit_code moonlit_session_load(moonlit_session* session, const char* path, int flags, moonlit_error* error) {
-  return Guard(error, [&] {
+  return Guard(session, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(path, "path"));
     moonlit::RestoreOptions options;
     options.any_variant = (flags & MOONLIT_ANY_VARIANT) != 0;
     return session->model->engine->Restore(*session->session, path, options);
   });
 }
 
-void moonlit_session_cancel(moonlit_session* session) { session->cancel.store(true); }
+void moonlit_session_cancel(moonlit_session* session) {
+  if (session != nullptr) session->cancel.store(true);
+}
 
 moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t count, moonlit_outputs outputs,
                           moonlit_logits_fn consume, void* user, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(session, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(ids, count, "ids"));
+    if (outputs < MOONLIT_OUTPUT_NONE || outputs > MOONLIT_OUTPUT_GENERATED) {
+      return Errorf(Code::kInvalidArgument, "outputs is %d, expected one of moonlit_outputs", outputs);
+    }
     if (count == 0) return Status();
-    session->cancel.store(false);
     moonlit::Engine& engine = *session->model->engine;
     moonlit::api::CallConsumer consumer(consume, user, engine.facts().n_vocab);
     if (outputs == MOONLIT_OUTPUT_GENERATED) {
@@ -199,9 +212,12 @@ void moonlit_generate_options_init(moonlit_generate_options* options, size_t siz
 moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, size_t prompt_count,
                               const moonlit_generate_options* options, moonlit_generate_result* result,
                               moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(session, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(prompt, prompt_count, "prompt"));
     const moonlit_generate_options complete = moonlit::api::Complete(options);
-    session->cancel.store(false);
+    MOONLIT_RETURN_IF_ERROR(NotNull(complete.stop, complete.stop_count, "stop"));
+    for (size_t i = 0; i < complete.stop_count; ++i)
+      MOONLIT_RETURN_IF_ERROR(NotNull(complete.stop[i], "a stop string"));
     std::optional<moonlit::Sampler> own;
     std::optional<moonlit::api::SamplerUse> use;
     if (complete.sampler != nullptr) {
@@ -253,10 +269,11 @@ void moonlit_perplexity_options_init(moonlit_perplexity_options* options, size_t
 moonlit_code moonlit_perplexity_with(moonlit_session* session, const int32_t* ids, size_t count,
                                      const moonlit_perplexity_options* given, moonlit_perplexity_result* result,
                                      moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(session, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(ids, count, "ids"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(result, "result"));
     const auto from = moonlit::api::ReadSized(given, moonlit_perplexity_options_init);
     moonlit::PerplexityOptions options;
-    session->cancel.store(false);
     options.window = from.window;
     options.cancel = &session->cancel;
     if (from.logits_out != nullptr) options.logits_out = from.logits_out;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -86,8 +87,12 @@ class RowStep final : public LogitsConsumer {
 }  // namespace
 }  // namespace moonlit::api
 
+using moonlit::Code;
+using moonlit::Errorf;
 using moonlit::Status;
 using moonlit::api::Guard;
+using moonlit::api::NotNull;
+using moonlit::api::SessionUse;
 
 extern "C" {
 
@@ -101,12 +106,24 @@ void moonlit_rows_init(moonlit_rows* rows, size_t size) {
 moonlit_code moonlit_step(moonlit_session* const* sessions, const moonlit_rows* const* rows, size_t count,
                           moonlit_error* error) {
   return Guard(error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(sessions, count, "sessions"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(rows, count, "rows"));
+    for (size_t i = 0; i < count; ++i) {
+      MOONLIT_RETURN_IF_ERROR(NotNull(sessions[i], "a session"));
+      MOONLIT_RETURN_IF_ERROR(NotNull(rows[i], "rows"));
+      const auto before = std::find(sessions, sessions + i, sessions[i]);
+      if (before == sessions + i) continue;
+      return Errorf(Code::kInvalidArgument, "step: entries %zu and %zu are of one session; expected each session once",
+                    static_cast<size_t>(before - sessions), i);
+    }
     if (count == 0) return Status();
+    const moonlit::LogScope scope(&sessions[0]->model->log);
+    std::vector<SessionUse> uses(count);
+    for (size_t i = 0; i < count; ++i) MOONLIT_RETURN_IF_ERROR(uses[i].Take(sessions[i]));
     moonlit::api::RowStep step(sessions, count);
     for (size_t i = 0; i < count; ++i) {
       MOONLIT_RETURN_IF_ERROR(step.Add(i, moonlit::api::ReadSized(rows[i], moonlit_rows_init)));
     }
-    for (size_t i = 0; i < count; ++i) sessions[i]->cancel.store(false);
     return step.Run();
   });
 }

@@ -187,7 +187,7 @@ void moonlit_taps_init(moonlit_taps* taps, size_t size) {
 }
 
 moonlit_code moonlit_session_set_taps(moonlit_session* session, const moonlit_taps* given, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
+  return Guard(session, error, [&]() -> Status {
     std::unique_ptr<moonlit::api::SessionTap> tap;
     moonlit::Engine& engine = *session->model->engine;
     if (given != nullptr) {

@@ -50,6 +50,7 @@ void GiveReport(const QuantizeReport& report, moonlit_write_result* result) {
 using moonlit::Code;
 using moonlit::Status;
 using moonlit::api::Guard;
+using moonlit::api::NotNull;
 
 extern "C" {
 
@@ -59,7 +60,12 @@ void moonlit_write_options_init(moonlit_write_options* options, size_t size) {
 }
 
 moonlit_code moonlit_check_output(const char* out, const char* const* inputs, size_t count, moonlit_error* error) {
-  return Guard(error, [&] { return moonlit::RefuseInputs(out, std::vector<std::string>(inputs, inputs + count)); });
+  return Guard(error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(out, "out"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(inputs, count, "inputs"));
+    for (size_t i = 0; i < count; ++i) MOONLIT_RETURN_IF_ERROR(NotNull(inputs[i], "an input"));
+    return moonlit::RefuseInputs(out, std::vector<std::string>(inputs, inputs + count));
+  });
 }
 
 void moonlit_remove_unfinished_files(void) { moonlit::RemoveUnfinishedFiles(); }
@@ -67,7 +73,8 @@ void moonlit_remove_unfinished_files(void) { moonlit::RemoveUnfinishedFiles(); }
 moonlit_code moonlit_quantize(const char* in, const char* out, const moonlit_write_options* options,
                               moonlit_write_result* result, moonlit_error* error) {
   return Guard(error, [&]() -> Status {
-    if (in == nullptr || out == nullptr) return Status(Code::kInvalidArgument, "in and out must not be NULL");
+    MOONLIT_RETURN_IF_ERROR(NotNull(in, "in"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(out, "out"));
     const moonlit_write_options complete = moonlit::api::Complete(options);
     moonlit::Log log(moonlit::api::ToReceiver(complete.log, complete.log_user));
     const moonlit::LogScope scope(&log);
@@ -82,7 +89,8 @@ moonlit_code moonlit_quantize(const char* in, const char* out, const moonlit_wri
 moonlit_code moonlit_convert(const char* folder, const char* out, const moonlit_write_options* options,
                              moonlit_write_result* result, moonlit_error* error) {
   return Guard(error, [&]() -> Status {
-    if (folder == nullptr || out == nullptr) return Status(Code::kInvalidArgument, "folder and out must not be NULL");
+    MOONLIT_RETURN_IF_ERROR(NotNull(folder, "folder"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(out, "out"));
     const moonlit_write_options complete = moonlit::api::Complete(options);
     moonlit::Log log(moonlit::api::ToReceiver(complete.log, complete.log_user));
     const moonlit::LogScope scope(&log);

@@ -34,7 +34,8 @@ Result<std::unique_ptr<PagePool>> PagePool::Create(const std::vector<PageLayout>
     const size_t lookback = g < options.lookback.size() ? options.lookback[g] : 0;
     const bool gives_back = lookback != 0 && (g >= options.gives_back.size() || options.gives_back[g]);
     Group group{layout, lookback, gives_back, {}, {}, {}, {}, {}};
-    MOONLIT_ASSIGN_OR_RETURN(group.memory, Buffer::Allocate(layout.page_bytes * pages, "the KV cache", options.allocator));
+    MOONLIT_ASSIGN_OR_RETURN(group.memory,
+                             Buffer::Allocate(layout.page_bytes * pages, "the KV cache", options.allocator));
     group.references.resize(pages);
     group.dirty.resize(pages);
     group.indexed.resize(pages);

@@ -54,7 +54,8 @@ struct EngineOptions {
   std::string packed_cache = {};    // folder that keeps packed weights for the next load; "": none
   std::string float_provider = {};  // "": MOONLIT_FLOAT_PROVIDER, else the table (runtime/exec/float_provider.h)
   ThreadPool* pool = nullptr;       // not owned; null: the engine makes one of `threads`
-  ParallelFor parallel_for = {};    // with a null pool: an app's own threads, `threads` of them at once; the engine creates none
+  ParallelFor parallel_for =
+      {};  // with a null pool: an app's own threads, `threads` of them at once; the engine creates none
   Allocator allocator = {};  // of all that is sized by the model
   std::function<bool(uint64_t done, uint64_t total)> progress = {};
 };

@@ -234,7 +234,8 @@ Result<std::shared_ptr<const AdapterSet>> AdapterSet::Make(const Graph& graph, c
   if (bytes > kMostBytes) {
     return Errorf(Code::kOutOfMemory, "adapters of ranks %zu in all take %" PRIu64 " bytes a step", widest, bytes);
   }
-  MOONLIT_ASSIGN_OR_RETURN(set->memory_, Buffer::Allocate(static_cast<size_t>(bytes), "products of adapters", allocator));
+  MOONLIT_ASSIGN_OR_RETURN(set->memory_,
+                           Buffer::Allocate(static_cast<size_t>(bytes), "products of adapters", allocator));
   set->products_ = set->memory_.as<float>();
   return std::shared_ptr<const AdapterSet>(std::move(set));
 }

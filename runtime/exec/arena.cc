@@ -56,7 +56,8 @@ class ArenaLayout {
 
   Result<Buffer> Run(size_t scratch_bytes) {
     const size_t bytes = Plan(scratch_bytes);
-    MOONLIT_ASSIGN_OR_RETURN(Buffer arena, Buffer::Allocate(bytes, "the arena of intermediates", b_.options->allocator));
+    MOONLIT_ASSIGN_OR_RETURN(Buffer arena,
+                             Buffer::Allocate(bytes, "the arena of intermediates", b_.options->allocator));
     Place(arena.data());
     return arena;
   }

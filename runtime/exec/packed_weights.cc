@@ -315,8 +315,8 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool,
 
 Status WeightStore::BindXnnpack(size_t threads) {
   if (xnnpack_floats_ == 0) return Status();
-  MOONLIT_ASSIGN_OR_RETURN(xnnpack_scratch_, Buffer::Allocate(ScratchBytes(threads), "scratch for XNNPACK's products",
-                                                              options_.allocator));
+  MOONLIT_ASSIGN_OR_RETURN(
+      xnnpack_scratch_, Buffer::Allocate(ScratchBytes(threads), "scratch for XNNPACK's products", options_.allocator));
   for (PackedMatrix& m : matrices_) {
     if (m.provider != FloatProvider::kXnnpack) continue;
     Result<FloatProduct> product =

@@ -138,7 +138,8 @@ Status CheckSparse(const SparseAttention& sparse, size_t page_tokens) {
 }
 
 Status CheckOptions(const PlanOptions& options) {
-  if ((options.pool == nullptr && !options.layout_only) || options.max_rows == 0 || options.max_rows > (size_t{1} << 20)) {
+  if ((options.pool == nullptr && !options.layout_only) || options.max_rows == 0 ||
+      options.max_rows > (size_t{1} << 20)) {
     return Errorf(Code::kInvalidArgument, "a plan needs a thread pool and 1 to 2^20 rows a step; it was given %zu rows",
                   options.max_rows);
   }

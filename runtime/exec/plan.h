@@ -58,8 +58,8 @@ struct PlanOptions {
   // be null; `threads` are those that it would have.
   bool layout_only = false;
   size_t threads = 1;
-  size_t max_rows = 512;       // tokens of all spans of one step together
-  size_t page_tokens = 64;     // of the KV cache, a multiple of kAttentionTile
+  size_t max_rows = 512;    // tokens of all spans of one step together
+  size_t page_tokens = 64;  // of the KV cache, a multiple of kAttentionTile
   CacheType key_type = CacheType::kF16;
   CacheType value_type = CacheType::kF16;
   bool exact = false;  // float activations on dequantized weights: slow, the reference path, always by our own kernels

@@ -27,8 +27,8 @@ void Keep(void* user, moonlit_log_level level, const char* text) {
 
 // A file that is read with one warning.
 std::string WriteOddModel(const TempFolder& folder, const std::string& name) {
-  return folder.Write(
-      name, ReadWholeFile(MOONLIT_SOURCE_DIR "/tests/data/golden/llama/model.gguf") + std::string(5000, 'x'));
+  return folder.Write(name,
+                      ReadWholeFile(MOONLIT_SOURCE_DIR "/tests/data/golden/llama/model.gguf") + std::string(5000, 'x'));
 }
 
 void Load(const std::string& path, Lines* lines) {

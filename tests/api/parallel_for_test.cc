@@ -32,7 +32,7 @@ moonlit_model_options SmallOptions() {
 }
 
 // Logits of every token of a prompt, then of tokens one by one.
-std::vector<float> Run(api::Model& model) {
+std::vector<float> Logits(api::Model& model) {
   std::vector<int32_t> ids;
   for (int32_t i = 0; i < 40; ++i) ids.push_back(3 + i * 7);
   std::vector<float> all;
@@ -54,14 +54,14 @@ TEST_P(ParallelForTest, GivesTheSameBits) {
   {
     auto own = api::Model::Load("poet", options);
     ASSERT_TRUE(own) << own.error().message;
-    expected = Run(*own);
+    expected = Logits(*own);
   }
   options.parallel_for = GetParam().run;
   auto model = api::Model::Load("poet", options);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->info().threads, 3u);
   ASSERT_FALSE(expected.empty());
-  EXPECT_EQ(Run(*model), expected);
+  EXPECT_EQ(Logits(*model), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Loops, ParallelForTest, testing::ValuesIn(kLoops),
@@ -85,7 +85,7 @@ TEST(ParallelFor, NoThreadIsCreated) {
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_GT(seen.calls, 0u) << "loading runs on them too";
   const size_t loading = seen.calls;
-  Run(*model);
+  Logits(*model);
   EXPECT_GT(seen.calls, loading);
   EXPECT_EQ(seen.most_threads, before);
 }
@@ -100,7 +100,7 @@ TEST(ParallelFor, ModelsMayShareOneLoopFromSeveralThreads) {
     threads.emplace_back([&one, &options] {
       auto model = api::Model::Load("poet", options);
       ASSERT_TRUE(model) << model.error().message;
-      one = Run(*model);
+      one = Logits(*model);
     });
   }
   for (std::thread& thread : threads) thread.join();

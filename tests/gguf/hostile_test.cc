@@ -271,9 +271,7 @@ TEST(HostileGguf, OffsetsThatOverlapOrLeaveTheFile) {
 
 TEST(HostileGguf, OddButReadableFilesAreOpenedWithAWarning) {
   std::string logged;
-  Log log([&](LogLevel level, const char* text) {
-    logged += std::string(LogLevelName(level)) + ": " + text + "\n";
-  });
+  Log log([&](LogLevel level, const char* text) { logged += std::string(LogLevelName(level)) + ": " + text + "\n"; });
   const LogScope scope(&log);
   GgufBytes b = SmallGguf();
   b.PatchU64("tensor.1.offset", 65);

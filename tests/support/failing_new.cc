@@ -23,8 +23,9 @@ bool Fails() {
 void* Allocate(size_t size, size_t alignment) noexcept {
   if (Fails()) return nullptr;
   const size_t rounded = (size + alignment - 1) / alignment * alignment;
-  void* block = alignment <= alignof(std::max_align_t) ? std::malloc(size == 0 ? 1 : size)
-                                                       : std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
+  void* block = alignment <= alignof(std::max_align_t)
+                    ? std::malloc(size == 0 ? 1 : size)
+                    : std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
   if (block != nullptr) ++live;
   return block;
 }

@@ -97,14 +97,10 @@ inline void RunOnAQueue(void*, size_t count, LoopTask task, void* data) {
 }
 
 inline constexpr LoopKind kLoops[] = {
-    {"serial", &RunSerial},
-    {"backwards", &RunBackwards},
-    {"nothing", &RunNothing},
-    {"the_last_alone", &RunTheLastAlone},
-    {"threads", &RunOnThreads},
-    {"one_thread_after_another", &RunOnOneThreadAfterAnother},
-    {"too_much", &RunTooMuch},
-    {"queue", &RunOnAQueue},
+    {"serial", &RunSerial},     {"backwards", &RunBackwards},
+    {"nothing", &RunNothing},   {"the_last_alone", &RunTheLastAlone},
+    {"threads", &RunOnThreads}, {"one_thread_after_another", &RunOnOneThreadAfterAnother},
+    {"too_much", &RunTooMuch},  {"queue", &RunOnAQueue},
 };
 
 }  // namespace moonlit::test

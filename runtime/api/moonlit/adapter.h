@@ -19,7 +19,7 @@ typedef struct moonlit_adapter moonlit_adapter;
 /* Reads a LoRA adapter in GGUF (as llama.cpp's convert_lora_to_gguf.py writes it) and checks it against the model. Any thread, while
  * sessions run. MOONLIT_NOT_FOUND; MOONLIT_INVALID_ARGUMENT: no adapter, or one of another model; MOONLIT_UNSUPPORTED: it adapts
  * what can't be (an embedding, experts), or is of another kind; MOONLIT_CORRUPT. The adapter is the caller's; it may be freed at any
- * time, also before its model: sessions that have it keep what they need. */
+ * time by any thread, also before its model: sessions that have it keep what they need. */
 MOONLIT_API moonlit_code moonlit_adapter_load(const moonlit_model* model, const char* path, moonlit_adapter** adapter,
                                               moonlit_error* error);
 MOONLIT_API void moonlit_adapter_free(moonlit_adapter* adapter);
@@ -31,12 +31,13 @@ typedef struct moonlit_adapter_info {
   float alpha;    /* as in the file; 0: none */
 } moonlit_adapter_info;
 
+/* Any thread. */
 MOONLIT_API void moonlit_adapter_get_info(const moonlit_adapter* adapter, moonlit_adapter_info* info);
 
 /* From now on the session's products have the adapters' addends, each times its scale: scales [count], NULL: all 1. Replaces those before;
  * count 0 takes all away. The model's weights stay as they are: sessions with other adapters and without run beside it, each with the
  * bits that it has alone. Forks have the same adapters; moonlit_session_load refuses the file of a session that had others.
- * One call at a time may use the session (MOONLIT_BUSY). MOONLIT_INVALID_ARGUMENT: the session holds tokens that were read with others
+ * One call at a time. MOONLIT_INVALID_ARGUMENT: the session holds tokens that were read with others
  * (truncate it to 0 first), an adapter was loaded for another model, or a scale is not finite. */
 MOONLIT_API moonlit_code moonlit_session_set_adapters(moonlit_session* session, const moonlit_adapter* const* adapters,
                                                       const float* scales, size_t count, moonlit_error* error);

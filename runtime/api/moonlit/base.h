@@ -52,7 +52,7 @@ typedef enum moonlit_log_level {
  * of several models may come at once, whether or not they have one receiver. A receiver must not call Moonlit. */
 typedef void (*moonlit_log_fn)(void* user, moonlit_log_level level, const char* text);
 
-/* Version of the library, for example "0.1.0". Static storage. */
+/* Version of the library, for example "0.1.0". Static storage. Any thread. */
 MOONLIT_API const char* moonlit_version(void);
 
 #ifdef __cplusplus

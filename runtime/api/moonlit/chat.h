@@ -31,6 +31,7 @@ typedef struct moonlit_chat_options {
   int64_t now; /* seconds since 1970, for templates that name the day, in the local time zone; 0: the clock */
 } moonlit_chat_options;
 
+/* The defaults. Any thread. */
 MOONLIT_API void moonlit_chat_options_init(moonlit_chat_options* options, size_t size);
 
 /* The model's template, NULL when it has none. Lives as long as the model. Any thread. */

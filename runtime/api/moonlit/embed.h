@@ -27,6 +27,7 @@ typedef struct moonlit_embed_options {
   size_t adapter_count;
 } moonlit_embed_options;
 
+/* The defaults. Any thread. */
 MOONLIT_API void moonlit_embed_options_init(moonlit_embed_options* options, size_t size);
 
 /* One vector of a text: the hidden states of its tokens, behind the last layer and its norm, made one. Embedding models (bert,
@@ -34,7 +35,7 @@ MOONLIT_API void moonlit_embed_options_init(moonlit_embed_options* options, size
  * takes at most chunk_tokens.
  * Writes at most `capacity` floats to `vector` (may be NULL when capacity is 0) and their full number, n_embd, to *width. It takes a
  * session while it runs: MOONLIT_EXHAUSTED when max_sessions live. MOONLIT_INVALID_ARGUMENT: there is no pooling, or an
- * adapter was loaded for another model. `options` may be NULL. */
+ * adapter was loaded for another model. `options` may be NULL. Any thread. */
 MOONLIT_API moonlit_code moonlit_embed(const moonlit_model* model, const int32_t* ids, size_t count,
                                        const moonlit_embed_options* options, float* vector, size_t capacity,
                                        size_t* width, moonlit_error* error);

@@ -45,6 +45,7 @@ typedef struct moonlit_generate_options {
   moonlit_sampler* sampler;
 } moonlit_generate_options;
 
+/* The defaults. Any thread. */
 MOONLIT_API void moonlit_generate_options_init(moonlit_generate_options* options, size_t size);
 
 typedef enum moonlit_finish {
@@ -67,7 +68,7 @@ typedef struct moonlit_generate_result {
 } moonlit_generate_result;
 
 /* Appends the prompt to the session and generates. A prompt that does not fit is MOONLIT_EXHAUSTED with the needed and the allowed
- * number; it is never cut. `result` may be NULL. */
+ * number; it is never cut. `result` may be NULL. One call at a time. */
 MOONLIT_API moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, size_t prompt_count,
                                           const moonlit_generate_options* options, moonlit_generate_result* result,
                                           moonlit_error* error);

@@ -25,6 +25,7 @@ MOONLIT_API moonlit_code moonlit_grammar_new(const moonlit_model* model, const c
  * keywords but annotations are MOONLIT_UNSUPPORTED with their JSON pointer. Any thread. */
 MOONLIT_API moonlit_code moonlit_grammar_new_json(const moonlit_model* model, const char* schema, size_t length,
                                                   moonlit_grammar** grammar, moonlit_error* error);
+/* Any thread; no generation may use it any more. */
 MOONLIT_API void moonlit_grammar_free(moonlit_grammar* grammar);
 
 #ifdef __cplusplus

@@ -11,7 +11,8 @@ extern "C" {
 #endif
 
 /* Perplexity by windows of n_ctx tokens whose second half is counted (as llama.cpp's perplexity tool does). The text's ids come from
- * moonlit_tokenize with MOONLIT_ADD_SPECIAL. `progress` after each window; non-zero cancels. */
+ * moonlit_tokenize with MOONLIT_ADD_SPECIAL. `progress` (may be NULL) after each window; non-zero cancels. The session is used up: it holds
+ * the last window then. */
 typedef struct moonlit_perplexity_result {
   size_t size;
   double perplexity;
@@ -29,6 +30,7 @@ typedef struct moonlit_perplexity_result {
   double base_perplexity; /* of the base, on the same tokens */
   double probability_rms; /* root mean square of the difference in the next token's probability */
 } moonlit_perplexity_result;
+/* One call at a time. */
 MOONLIT_API moonlit_code moonlit_perplexity(moonlit_session* session, const int32_t* ids, size_t count, size_t window,
                                             int (*progress)(void* user, size_t done, size_t total,
                                                             double perplexity_so_far),
@@ -44,7 +46,9 @@ typedef struct moonlit_perplexity_options {
   const char* logits_out;
   const char* logits_base;
 } moonlit_perplexity_options;
+/* The defaults. Any thread. */
 MOONLIT_API void moonlit_perplexity_options_init(moonlit_perplexity_options* options, size_t size);
+/* The same with options. One call at a time; no two may write one file. */
 MOONLIT_API moonlit_code moonlit_perplexity_with(moonlit_session* session, const int32_t* ids, size_t count,
                                                  const moonlit_perplexity_options* options,
                                                  moonlit_perplexity_result* result, moonlit_error* error);

@@ -24,7 +24,8 @@ typedef struct moonlit_model_options {
   const char* variant; /* kernel variant by name; NULL: the environment's MOONLIT_VARIANT, else the best for this CPU */
   int exact;           /* non-zero: float activations on dequantized weights, a slow reference */
   int vocab_only;      /* non-zero: read the tokenizer alone, no weights; such a model has no sessions */
-  /* Called while loading with bytes done and in total; return non-zero to cancel. May be NULL. */
+  /* Called while loading with bytes done and in total, from the thread that loads (with parallel_for from one of its threads at a time);
+   * return non-zero to cancel. May be NULL. */
   int (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
   /* Default 1: full pages of the cache stay known when their session ends, until they are needed, and a text that begins with the
@@ -73,12 +74,15 @@ typedef struct moonlit_model_options {
   void* parallel_user;
 } moonlit_model_options;
 
+/* The defaults. Any thread. */
 MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size_t size);
 
 /* `path`: a GGUF file (any part of a split one), a Hugging Face folder (config.json, *.safetensors, tokenizer.json), "poet" for the model that Moonlit carries, or a name: where no file of that name is, it
- * means NAME.gguf in $MOONLIT_MODELS, by default $XDG_DATA_HOME/moonlit/models or ~/.local/share/moonlit/models. */
+ * means NAME.gguf in $MOONLIT_MODELS, by default $XDG_DATA_HOME/moonlit/models or ~/.local/share/moonlit/models.
+ * Any thread; the environment (MOONLIT_*, HOME, XDG_DATA_HOME) is read meanwhile and must not be changed by another one. */
 MOONLIT_API moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options,
                                             moonlit_model** model, moonlit_error* error);
+/* Any thread. Its sessions are freed before it. */
 MOONLIT_API void moonlit_model_free(moonlit_model* model);
 
 typedef struct moonlit_model_info {
@@ -101,6 +105,7 @@ typedef struct moonlit_model_info {
   uint32_t threads;
 } moonlit_model_info;
 
+/* Any thread. */
 MOONLIT_API void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info);
 
 enum {
@@ -108,17 +113,17 @@ enum {
   MOONLIT_PARSE_SPECIAL = 2 /* names of control tokens in the text become those tokens */
 };
 
-/* Writes at most `capacity` ids to `ids` (may be NULL when capacity is 0) and the full number to *count. */
+/* Writes at most `capacity` ids to `ids` (may be NULL when capacity is 0) and the full number to *count. Any thread. */
 MOONLIT_API moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size_t length, int flags,
                                           int32_t* ids, size_t capacity, size_t* count, moonlit_error* error);
 /* Bytes of a whole sequence. Control tokens give nothing unless show_special. Writes at most `capacity` bytes, the full number to
- * *length. An id outside the vocabulary is MOONLIT_INVALID_ARGUMENT. */
+ * *length. An id outside the vocabulary is MOONLIT_INVALID_ARGUMENT. Any thread. */
 MOONLIT_API moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, size_t count,
                                             int show_special, char* text, size_t capacity, size_t* length,
                                             moonlit_error* error);
-/* Non-zero when the token ends a generation (end of text, of turn). */
+/* Non-zero when the token ends a generation (end of text, of turn). Any thread. */
 MOONLIT_API int moonlit_token_is_end(const moonlit_model* model, int32_t id);
-/* Id of the token that begins a text, -1 when the model adds none. */
+/* Id of the token that begins a text, -1 when the model adds none (and for a NULL model). Any thread. */
 MOONLIT_API int32_t moonlit_token_begin(const moonlit_model* model);
 
 #ifdef __cplusplus

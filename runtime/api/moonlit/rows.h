@@ -35,12 +35,13 @@ typedef struct moonlit_rows {
   void* user;
 } moonlit_rows;
 
+/* The defaults. Any thread. */
 MOONLIT_API void moonlit_rows_init(moonlit_rows* rows, size_t size);
 
 /* Appends the rows to the session in one step, and hands out what is wanted, in order. Tokens that came as rows, or with positions, are
  * never shared with other sessions. On failure the session keeps its length: MOONLIT_INVALID_ARGUMENT (an id or position out of range, more rows
  * than chunk_tokens), MOONLIT_UNSUPPORTED (embeddings for a model that looks ids up in several tables; logits of a model that has none),
- * MOONLIT_EXHAUSTED, MOONLIT_CANCELLED, MOONLIT_BUSY. */
+ * MOONLIT_EXHAUSTED, MOONLIT_CANCELLED, MOONLIT_BUSY. One call at a time. */
 MOONLIT_API moonlit_code moonlit_eval_rows(moonlit_session* session, const moonlit_rows* rows, moonlit_error* error);
 
 #ifdef __cplusplus

@@ -10,36 +10,40 @@
 extern "C" {
 #endif
 
+/* An empty session; MOONLIT_EXHAUSTED when max_sessions live. Any thread. */
 MOONLIT_API moonlit_code moonlit_session_new(moonlit_model* model, moonlit_session** session, moonlit_error* error);
+/* Any thread. */
 MOONLIT_API void moonlit_session_free(moonlit_session* session);
-/* Tokens that the session holds. */
+/* Tokens that the session holds. Any thread, but not while another one is in a call that uses the session. */
 MOONLIT_API size_t moonlit_session_length(const moonlit_session* session);
 /* Forgets all but the first `length` tokens. Models with sliding windows may have to read the text again from some place, like an
- * eval; not inside a callback. */
+ * eval; not inside a callback. One call at a time. */
 MOONLIT_API moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, moonlit_error* error);
 /* Drops tokens [first, last), whole pages (multiples of page_tokens), and moves what follows down: room in a full context without
  * reading the text again. What is left is then read as if it had always stood there, but has been computed with what is gone;
- * layers with a longer window than what follows `last` may not see the end of what stands before `first`. */
+ * layers with a longer window than what follows `last` may not see the end of what stands before `first`. One call at a time. */
 MOONLIT_API moonlit_code moonlit_session_drop(moonlit_session* session, size_t first, size_t last,
                                               moonlit_error* error);
-/* A second session with the same past, which goes its own way; it counts towards max_sessions. */
+/* A second session with the same past, which goes its own way; it counts towards max_sessions. One call at a time. */
 MOONLIT_API moonlit_code moonlit_session_fork(moonlit_session* session, moonlit_session** fork, moonlit_error* error);
-/* Writes at most `capacity` ids of the session's tokens to `ids` (may be NULL when capacity is 0). Returns their full number. */
+/* Writes at most `capacity` ids of the session's tokens to `ids` (may be NULL when capacity is 0). Returns their full number.
+ * Threads as moonlit_session_length. */
 MOONLIT_API size_t moonlit_session_tokens(const moonlit_session* session, int32_t* ids, size_t capacity);
 
-/* Writes the session (tokens and cache) to a file, which appears complete or not at all and must not be one of the model's. */
+/* Writes the session (tokens and cache) to a file, which appears complete or not at all and must not be one of the model's.
+ * One call at a time. */
 MOONLIT_API moonlit_code moonlit_session_save(moonlit_session* session, const char* path, moonlit_error* error);
 enum {
   MOONLIT_ANY_VARIANT = 1 /* take a file of another kernel variant: what follows is as good, but not the same bits */
 };
 /* Makes the session what was saved. The model, its cache types and page_tokens must be the same, and the kernel variant unless
  * MOONLIT_ANY_VARIANT is set: MOONLIT_UNSUPPORTED tells what differs. A damaged file is MOONLIT_CORRUPT. On failure the session
- * keeps what it holds. */
+ * keeps what it holds. One call at a time. */
 MOONLIT_API moonlit_code moonlit_session_load(moonlit_session* session, const char* path, int flags,
                                               moonlit_error* error);
 
 /* Stops a running eval or generate before its next tile of work; it returns MOONLIT_CANCELLED (generate: finishes with
- * MOONLIT_FINISH_CANCELLED). Without one running it does nothing. Any thread. */
+ * MOONLIT_FINISH_CANCELLED). Without one running it does nothing. Any thread, while the session lives. */
 MOONLIT_API void moonlit_session_cancel(moonlit_session* session);
 
 typedef enum moonlit_outputs {
@@ -53,7 +57,8 @@ typedef enum moonlit_outputs {
 /* Logits of one position: `position` counts from the first token of this call; logits: [n_vocab], valid during the call. */
 typedef void (*moonlit_logits_fn)(void* user, size_t position, const float* logits, size_t n_vocab);
 
-/* Appends tokens to the session and hands out the logits asked for, in order. On failure the session keeps its length. */
+/* Appends tokens to the session and hands out the logits asked for, in order. `consume` may be NULL. On failure the session keeps its
+ * length. One call at a time. */
 MOONLIT_API moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t count,
                                       moonlit_outputs outputs, moonlit_logits_fn consume, void* user,
                                       moonlit_error* error);

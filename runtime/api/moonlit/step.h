@@ -17,7 +17,7 @@ extern "C" {
  * its own rows' `consume`. Rows of count 0 leave their session alone.
  * The sessions are of one model, each named once, their rows together at most chunk_tokens, and either all outputs are logits or all are
  * hidden states: otherwise MOONLIT_INVALID_ARGUMENT. All else is as in moonlit_eval_rows; moonlit_session_cancel of any of them stops
- * the step. */
+ * the step. One call at a time for each of the sessions. */
 MOONLIT_API moonlit_code moonlit_step(moonlit_session* const* sessions, const moonlit_rows* const* rows, size_t count,
                                       moonlit_error* error);
 

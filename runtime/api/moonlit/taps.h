@@ -44,6 +44,7 @@ typedef struct moonlit_taps {
   size_t last;
 } moonlit_taps;
 
+/* The defaults. Any thread. */
 MOONLIT_API void moonlit_taps_init(moonlit_taps* taps, size_t size);
 
 /* What the session reads from now on is shown to `taps`; NULL: to nobody, as at first. Logits and tokens keep every bit. Without taps in a
@@ -59,7 +60,7 @@ MOONLIT_API void moonlit_taps_init(moonlit_taps* taps, size_t size);
  *
  * MOONLIT_INVALID_ARGUMENT: neither callback is set; a layer or head that the model does not have, or a layer without attention for weights;
  * first is not below last. MOONLIT_UNSUPPORTED: a model without attention for weights, or with attention_pages, whose tokens do not read
- * all that they see. MOONLIT_BUSY. */
+ * all that they see. One call at a time. */
 MOONLIT_API moonlit_code moonlit_session_set_taps(moonlit_session* session, const moonlit_taps* taps,
                                                   moonlit_error* error);
 

@@ -28,6 +28,7 @@ typedef struct moonlit_write_options {
   void* log_user;
 } moonlit_write_options;
 
+/* The defaults. Any thread. */
 MOONLIT_API void moonlit_write_options_init(moonlit_write_options* options, size_t size);
 
 typedef struct moonlit_write_result {
@@ -40,20 +41,22 @@ typedef struct moonlit_write_result {
 } moonlit_write_result;
 
 /* Before something is written beside what is read: MOONLIT_INVALID_ARGUMENT when `out` is, by whatever name (links are followed), one of
- * the files `inputs` [count]. The functions here that write ask it of a model's own files and of the files in their options. */
+ * the files `inputs` [count]. The functions here that write ask it of a model's own files and of the files in their options. Any
+ * thread. */
 MOONLIT_API moonlit_code moonlit_check_output(const char* out, const char* const* inputs, size_t count,
                                               moonlit_error* error);
 
 /* Files are written under temporary names beside their own (NAME.part-...). A program that a signal ends in the middle may remove them:
- * async-signal-safe, to be called by its handler before the process ends. */
+ * async-signal-safe, to be called by its handler before the process ends. Any thread, but no file that is being written is finished. */
 MOONLIT_API void moonlit_remove_unfinished_files(void);
 
 /* Writes a GGUF file anew with weights in another format; metadata is kept. `in` as for moonlit_model_load, but for "poet". `out`
- * appears complete or not at all; it must not be a file of the input or the importance matrix. `result` may be NULL. */
+ * appears complete or not at all; it must not be a file of the input or the importance matrix. `result` may be NULL. Any
+ * thread; of calls that write one file at once the last to end wins. */
 MOONLIT_API moonlit_code moonlit_quantize(const char* in, const char* out, const moonlit_write_options* options,
                                           moonlit_write_result* result, moonlit_error* error);
 /* Writes a Hugging Face folder as a GGUF file, with the keys that llama.cpp's converter writes. options->type NULL: the type that the
- * folder's weights have. */
+ * folder's weights have. Threads as moonlit_quantize. */
 MOONLIT_API moonlit_code moonlit_convert(const char* folder, const char* out, const moonlit_write_options* options,
                                          moonlit_write_result* result, moonlit_error* error);
 
