@@ -15,6 +15,7 @@ namespace moonlit::api {
 
 Result<std::shared_ptr<const AdapterSet>> CombineAdapters(Engine& engine, const moonlit_adapter* const* adapters,
                                                           const float* scales, size_t count) {
+  MOONLIT_RETURN_IF_ERROR(NotNull(adapters, count, "adapters"));
   std::vector<AdapterUse> uses;
   for (size_t i = 0; i < count; ++i) {
     MOONLIT_RETURN_IF_ERROR(NotNull(adapters[i], "an adapter"));
@@ -54,7 +55,6 @@ void moonlit_adapter_get_info(const moonlit_adapter* adapter, moonlit_adapter_in
 moonlit_code moonlit_session_set_adapters(moonlit_session* session, const moonlit_adapter* const* adapters,
                                           const float* scales, size_t count, moonlit_error* error) {
   return Guard(session, error, [&]() -> Status {
-    MOONLIT_RETURN_IF_ERROR(NotNull(adapters, count, "adapters"));
     MOONLIT_ASSIGN_OR_RETURN(std::shared_ptr<const moonlit::AdapterSet> set,
                              moonlit::api::CombineAdapters(*session->model->engine, adapters, scales, count));
     return session->session->SetAdapters(std::move(set));

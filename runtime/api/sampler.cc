@@ -206,6 +206,7 @@ using moonlit::Code;
 using moonlit::Errorf;
 using moonlit::Status;
 using moonlit::api::Guard;
+using moonlit::api::NotNull;
 using moonlit::api::SamplerUse;
 
 extern "C" {
@@ -236,7 +237,8 @@ void moonlit_sampler_step_init(moonlit_sampler_step* step, size_t size) {
 
 moonlit_code moonlit_sampler_new(const moonlit_model* model, uint64_t seed, moonlit_sampler** sampler,
                                  moonlit_error* error) {
-  return Guard(error, [&] {
+  return Guard(model, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(sampler, "sampler"));
     *sampler = new moonlit_sampler(model, moonlit::Sampler(seed));
     return Status();
   });
@@ -248,6 +250,7 @@ moonlit_code moonlit_sampler_append(moonlit_sampler* sampler, const moonlit_samp
   return Guard(error, [&]() -> Status {
     const SamplerUse use(sampler);
     MOONLIT_RETURN_IF_ERROR(use.status());
+    MOONLIT_RETURN_IF_ERROR(NotNull(given, "step"));
     const auto from = moonlit::api::ReadSized(given, moonlit_sampler_step_init);
     const size_t number = sampler->chain.steps() + 1;
     MOONLIT_RETURN_IF_ERROR(sampler->chain.CheckAppend());
@@ -262,6 +265,8 @@ moonlit_code moonlit_sampler_apply(moonlit_sampler* sampler, const float* logits
   return Guard(error, [&]() -> Status {
     const SamplerUse use(sampler);
     MOONLIT_RETURN_IF_ERROR(use.status());
+    MOONLIT_RETURN_IF_ERROR(NotNull(logits, "logits"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(id, "id"));
     const size_t expected = moonlit::api::VocabOf(*sampler->model);
     if (n_vocab != expected)
       return Errorf(Code::kInvalidArgument, "sampler: there are %zu logits, the model has %zu tokens", n_vocab,
@@ -287,6 +292,7 @@ moonlit_code moonlit_sampler_accept_prompt(moonlit_sampler* sampler, const int32
   return Guard(error, [&]() -> Status {
     const SamplerUse use(sampler);
     MOONLIT_RETURN_IF_ERROR(use.status());
+    MOONLIT_RETURN_IF_ERROR(NotNull(ids, count, "ids"));
     const size_t n_vocab = moonlit::api::VocabOf(*sampler->model);
     for (size_t i = 0; i < count; ++i) {
       if (ids[i] < MOONLIT_EMBEDDING_ROW || (ids[i] >= 0 && static_cast<size_t>(ids[i]) >= n_vocab)) {
@@ -312,6 +318,7 @@ moonlit_code moonlit_sampler_clone(moonlit_sampler* sampler, moonlit_sampler** c
   return Guard(error, [&]() -> Status {
     const SamplerUse use(sampler);
     MOONLIT_RETURN_IF_ERROR(use.status());
+    MOONLIT_RETURN_IF_ERROR(NotNull(clone, "clone"));
     MOONLIT_ASSIGN_OR_RETURN(moonlit::Sampler chain, sampler->chain.Clone());
     *clone = new moonlit_sampler(sampler->model, std::move(chain));
     return Status();

@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "runtime/api/handles.h"
 #include "runtime/api/moonlit.h"
 #include "runtime/base/status.h"
 #include "runtime/decode/sampler.h"
@@ -17,16 +18,20 @@ struct moonlit_sampler {
 
 namespace moonlit::api {
 
-// One call at a time; kBusy when there is one already.
+// One call at a time; kBusy when there is one already, kInvalidArgument for null.
 class SamplerUse {
  public:
-  explicit SamplerUse(moonlit_sampler* sampler) : sampler_(sampler), mine_(!sampler->busy.exchange(true)) {}
+  explicit SamplerUse(moonlit_sampler* sampler)
+      : sampler_(sampler), mine_(sampler != nullptr && !sampler->busy.exchange(true)) {}
   ~SamplerUse() {
     if (mine_) sampler_->busy.store(false);
   }
   SamplerUse(const SamplerUse&) = delete;
   SamplerUse& operator=(const SamplerUse&) = delete;
-  Status status() const { return mine_ ? Status() : Status(Code::kBusy, "the sampler is in use by another call"); }
+  Status status() const {
+    MOONLIT_RETURN_IF_ERROR(NotNull(sampler_, "sampler"));
+    return mine_ ? Status() : Status(Code::kBusy, "the sampler is in use by another call");
+  }
 
  private:
   moonlit_sampler* sampler_;

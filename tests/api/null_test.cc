@@ -26,8 +26,10 @@ class Null : public testing::Test {
     moonlit_error error = {};
     ASSERT_EQ(moonlit_model_load("poet", &options, &model, &error), MOONLIT_OK) << error.message;
     ASSERT_EQ(moonlit_session_new(model, &session, &error), MOONLIT_OK) << error.message;
+    ASSERT_EQ(moonlit_sampler_new(model, 1, &sampler, &error), MOONLIT_OK) << error.message;
   }
   void TearDown() override {
+    moonlit_sampler_free(sampler);
     moonlit_session_free(session);
     moonlit_model_free(model);
   }
@@ -43,9 +45,10 @@ class Null : public testing::Test {
   std::vector<Refused> OfSessions();
   std::vector<Refused> OfEvaluations();
   std::vector<Refused> OfFiles();
+  std::vector<Refused> OfSamplers();
   std::vector<Refused> All() {
     std::vector<Refused> all;
-    for (const auto& list : {OfModels(), OfChats(), OfSessions(), OfEvaluations(), OfFiles()}) {
+    for (const auto& list : {OfModels(), OfChats(), OfSessions(), OfEvaluations(), OfFiles(), OfSamplers()}) {
       all.insert(all.end(), list.begin(), list.end());
     }
     return all;
@@ -53,6 +56,7 @@ class Null : public testing::Test {
 
   moonlit_model* model = nullptr;
   moonlit_session* session = nullptr;
+  moonlit_sampler* sampler = nullptr;
   int32_t ids[8] = {1, 2, 3};
   char text[8] = "text";
   float vector[8] = {};
@@ -111,6 +115,13 @@ std::vector<Null::Refused> Null::OfChats() {
       {"moonlit_embed", [this](E e) { return moonlit_embed(model, nullptr, 3, nullptr, vector, 8, &count, e); }},
       {"moonlit_embed", [this](E e) { return moonlit_embed(model, ids, 3, nullptr, nullptr, 8, &count, e); }},
       {"moonlit_embed", [this](E e) { return moonlit_embed(model, ids, 3, nullptr, vector, 8, nullptr, e); }},
+      {"moonlit_embed",
+       [this](E e) {
+         moonlit_embed_options options;
+         moonlit_embed_options_init(&options, sizeof options);
+         options.adapter_count = 1;
+         return moonlit_embed(model, ids, 3, &options, vector, 8, &count, e);
+       }},
       {"moonlit_grammar_new",
        [this](E e) {
          moonlit_grammar* grammar = nullptr;
@@ -274,6 +285,39 @@ std::vector<Null::Refused> Null::OfFiles() {
   };
 }
 
+std::vector<Null::Refused> Null::OfSamplers() {
+  using E = moonlit_error*;
+  return {
+      {"moonlit_sampler_new",
+       [](E e) {
+         moonlit_sampler* made = nullptr;
+         return moonlit_sampler_new(nullptr, 1, &made, e);
+       }},
+      {"moonlit_sampler_new", [this](E e) { return moonlit_sampler_new(model, 1, nullptr, e); }},
+      {"moonlit_sampler_append",
+       [](E e) {
+         moonlit_sampler_step step;
+         moonlit_sampler_step_init(&step, sizeof step);
+         step.kind = MOONLIT_SAMPLER_GREEDY;
+         return moonlit_sampler_append(nullptr, &step, e);
+       }},
+      {"moonlit_sampler_append", [this](E e) { return moonlit_sampler_append(sampler, nullptr, e); }},
+      {"moonlit_sampler_apply", [this](E e) { return moonlit_sampler_apply(nullptr, vector, 8, ids, e); }},
+      {"moonlit_sampler_apply", [this](E e) { return moonlit_sampler_apply(sampler, nullptr, 8, ids, e); }},
+      {"moonlit_sampler_apply", [this](E e) { return moonlit_sampler_apply(sampler, vector, 8, nullptr, e); }},
+      {"moonlit_sampler_accept", [](E e) { return moonlit_sampler_accept(nullptr, 1, e); }},
+      {"moonlit_sampler_accept_prompt", [this](E e) { return moonlit_sampler_accept_prompt(nullptr, ids, 3, e); }},
+      {"moonlit_sampler_accept_prompt", [this](E e) { return moonlit_sampler_accept_prompt(sampler, nullptr, 3, e); }},
+      {"moonlit_sampler_reset", [](E e) { return moonlit_sampler_reset(nullptr, 1, e); }},
+      {"moonlit_sampler_clone",
+       [](E e) {
+         moonlit_sampler* made = nullptr;
+         return moonlit_sampler_clone(nullptr, &made, e);
+       }},
+      {"moonlit_sampler_clone", [this](E e) { return moonlit_sampler_clone(sampler, nullptr, e); }},
+  };
+}
+
 TEST_F(Null, IsRefusedWhereSomethingMustBeGiven) {
   const std::vector<Refused> all = All();
   for (size_t i = 0; i < all.size(); ++i) {
@@ -293,6 +337,7 @@ TEST_F(Null, IsNothingForFunctionsWithoutACode) {
   moonlit_session_free(nullptr);
   moonlit_adapter_free(nullptr);
   moonlit_grammar_free(nullptr);
+  moonlit_sampler_free(nullptr);
   moonlit_session_cancel(nullptr);
   moonlit_model_options_init(nullptr, 0);
   moonlit_generate_options_init(nullptr, 0);
@@ -302,6 +347,7 @@ TEST_F(Null, IsNothingForFunctionsWithoutACode) {
   moonlit_write_options_init(nullptr, 0);
   moonlit_rows_init(nullptr, 0);
   moonlit_taps_init(nullptr, 0);
+  moonlit_sampler_step_init(nullptr, 0);
   moonlit_model_get_info(model, nullptr);
   moonlit_model_memory(model, nullptr);
   moonlit_adapter_get_info(nullptr, nullptr);
