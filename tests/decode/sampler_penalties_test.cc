@@ -96,8 +96,8 @@ TEST(PenaliseRepetition, IsTheSearchByDefinition) {
     const size_t n_vocab = 2 + random.Next() % 4, length = random.Next() % 60;
     std::vector<int32_t> text;
     for (size_t i = 0; i < length; ++i) text.push_back(static_cast<int32_t>(random.Next() % n_vocab));
-    const DryPenalty dry{0.5 + random.NextUniform(), 1 + random.NextUniform(), random.Next() % 4,
-                         random.Next() % 2 == 0 ? SIZE_MAX : random.Next() % 6};
+    const DryPenalty dry{0.5 + random.NextUniform(), 1 + random.NextUniform(), static_cast<size_t>(random.Next() % 4),
+                         random.Next() % 2 == 0 ? SIZE_MAX : static_cast<size_t>(random.Next() % 6)};
     Candidates candidates = Make(std::vector<float>(n_vocab, 1.0f));
     PenaliseRepetition(
         text, dry, [](int32_t id) { return id == 1; }, candidates);
