@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/decode/random.h"
+#include "tests/decode/candidates.h"
 
 namespace moonlit {
 namespace {
@@ -25,18 +26,6 @@ Candidates Make(const std::vector<float>& logits, double temperature = 1) {
   EXPECT_TRUE(status.ok()) << status.ToString();
   candidates.temperature = temperature;
   return candidates;
-}
-
-std::vector<float> Logs(const std::vector<double>& probabilities) {
-  std::vector<float> logits;
-  for (double p : probabilities) logits.push_back(static_cast<float>(std::log(p)));
-  return logits;
-}
-
-std::vector<int32_t> IdsOf(const Candidates& candidates) {
-  std::vector<int32_t> ids;
-  for (const Candidate& c : candidates.tokens) ids.push_back(c.id);
-  return ids;
 }
 
 std::vector<int32_t> Sorted(std::vector<int32_t> ids) {

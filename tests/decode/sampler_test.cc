@@ -8,6 +8,8 @@
 #include <limits>
 #include <string>
 
+#include "tests/decode/candidates.h"
+
 namespace moonlit {
 namespace {
 
@@ -47,18 +49,6 @@ Candidates Make(const std::vector<float>& logits) {
   const Status status = Fill(logits, candidates);
   EXPECT_TRUE(status.ok()) << status.ToString();
   return candidates;
-}
-
-std::vector<float> Logs(const std::vector<double>& probabilities) {
-  std::vector<float> logits;
-  for (double p : probabilities) logits.push_back(static_cast<float>(std::log(p)));
-  return logits;
-}
-
-std::vector<int32_t> IdsOf(const Candidates& candidates) {
-  std::vector<int32_t> ids;
-  for (const Candidate& c : candidates.tokens) ids.push_back(c.id);
-  return ids;
 }
 
 TEST(Fill, NamesTheTokenThatIsNotANumber) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/threads/pool.h"
+#include "tests/threads/make_stage.h"
 #include "tests/threads/parallel_loops.h"
 
 namespace moonlit {
@@ -23,12 +24,6 @@ std::unique_ptr<ThreadPool> Borrow(const LoopKind& kind, void* user = nullptr) {
   auto pool = ThreadPool::Borrow({kind.run, user}, kThreads);
   EXPECT_TRUE(pool.ok()) << pool.status().ToString();
   return std::move(pool).value();
-}
-
-template <class Function>
-Stage MakeStage(size_t tasks, Function& function) {
-  return {tasks, [](void* context, size_t task, size_t thread) { (*static_cast<Function*>(context))(task, thread); },
-          &function};
 }
 
 class BorrowedPool : public testing::TestWithParam<LoopKind> {};

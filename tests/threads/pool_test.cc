@@ -16,6 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/threads/make_stage.h"
+
 namespace moonlit {
 namespace {
 
@@ -23,12 +25,6 @@ std::unique_ptr<ThreadPool> MakePool(size_t threads, size_t spin = 0) {
   auto pool = ThreadPool::Create({.threads = threads, .spin_iterations = spin});
   EXPECT_TRUE(pool.ok()) << pool.status().ToString();
   return std::move(pool).value();
-}
-
-template <class Function>
-Stage MakeStage(size_t tasks, Function& function) {
-  return {tasks, [](void* context, size_t task, size_t thread) { (*static_cast<Function*>(context))(task, thread); },
-          &function};
 }
 
 class PoolTest : public testing::TestWithParam<size_t> {};
