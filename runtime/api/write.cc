@@ -24,7 +24,7 @@ QuantizeOptions ToQuantizeOptions(const moonlit_write_options& from) {
   if (from.imatrix != nullptr) to.imatrix = from.imatrix;
   to.pure = from.pure != 0;
   to.allow_requantize = from.allow_requantize != 0;
-  to.threads = from.threads;
+  to.pool = {.threads = from.threads, .loop = {from.parallel_for, from.parallel_user}};
   if (from.progress != nullptr) {
     to.progress = [progress = from.progress, user = from.user](uint64_t done, uint64_t total) {
       return progress(user, done, total) == 0;

@@ -252,7 +252,7 @@ Result<QuantizeReport> ConvertFolder(const std::string& folder, const std::strin
                            EncodeForFile(model.weights, *model.metadata, *type, options, &writer, &report));
   MOONLIT_RETURN_IF_ERROR(RefuseInputs(out, encoded->Files()));
   MOONLIT_RETURN_IF_ERROR(CheckModel(*model.metadata, *encoded, pre).status());
-  MOONLIT_RETURN_IF_ERROR(WriteTensors(*encoded, out, {options.threads, options.progress}, &writer));
+  MOONLIT_RETURN_IF_ERROR(WriteTensors(*encoded, out, {options.pool, options.progress}, &writer));
   return report;
 }
 

@@ -131,7 +131,7 @@ Result<QuantizeReport> QuantizeFile(const std::string& in, const std::string& ou
   MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<WeightSource> encoded,
                            EncodeForFile(source, source->metadata(), type, options, &writer, &report));
   MOONLIT_RETURN_IF_ERROR(RefuseInputs(out, encoded->Files()));
-  MOONLIT_RETURN_IF_ERROR(WriteTensors(*encoded, out, {options.threads, options.progress}, &writer));
+  MOONLIT_RETURN_IF_ERROR(WriteTensors(*encoded, out, {options.pool, options.progress}, &writer));
   return report;
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/convert/file_type.h"
 #include "runtime/convert/imatrix.h"
 #include "runtime/gguf/gguf_writer.h"
+#include "runtime/threads/pool.h"
 #include "runtime/weights/metadata.h"
 #include "runtime/weights/weight_source.h"
 
@@ -22,7 +23,7 @@ struct QuantizeOptions {
   std::string imatrix = {};                                          // path of an importance matrix; empty: none
   bool pure = false;                                                 // no mixture: every matrix in the type's format
   bool allow_requantize = false;                                     // from weights that have lost precision already
-  size_t threads = 0;                                                // 0: the default for this machine
+  ThreadPoolOptions pool = {};                                       // who encodes
   std::function<bool(uint64_t done, uint64_t total)> progress = {};  // bytes written; false cancels
 };
 

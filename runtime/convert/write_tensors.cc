@@ -102,7 +102,7 @@ void AddTensors(const WeightSource& source, GgufWriter* writer) {
 Status WriteTensors(const WeightSource& source, const std::string& path, const WriteTensorsOptions& options,
                     GgufWriter* writer) {
   AddTensors(source, writer);
-  MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool, ThreadPool::Create({.threads = options.threads}));
+  MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<ThreadPool> pool, ThreadPool::Create(options.pool));
   MOONLIT_RETURN_IF_ERROR(writer->Begin(path));
   Progress progress(options, writer->tensor_bytes());
   std::vector<uint8_t> bytes;

@@ -9,12 +9,13 @@
 
 #include "runtime/base/status.h"
 #include "runtime/gguf/gguf_writer.h"
+#include "runtime/threads/pool.h"
 #include "runtime/weights/weight_source.h"
 
 namespace moonlit {
 
 struct WriteTensorsOptions {
-  size_t threads = 0;  // 0: the default for this machine
+  ThreadPoolOptions pool = {};  // who encodes
   // Bytes written, of total. Returning false cancels (kCancelled).
   std::function<bool(uint64_t done, uint64_t total)> progress = {};
 };

@@ -82,8 +82,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
   EngineOptions& o = impl->options;
   MOONLIT_RETURN_IF_ERROR(FillDefaults(model.facts, impl->variant, o));
   if (o.pool == nullptr) {
-    auto pool = o.parallel_for.run != nullptr ? ThreadPool::Borrow(o.parallel_for, o.threads)
-                                              : ThreadPool::Create({.threads = o.threads});
+    auto pool = ThreadPool::Create({.threads = o.threads, .loop = o.parallel_for});
     if (!pool.ok()) return pool.status();
     impl->own_pool = std::move(pool).value();
     o.pool = impl->own_pool.get();

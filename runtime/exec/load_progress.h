@@ -37,18 +37,28 @@ class LoadProgress {
   // `bytes` more are done. Thread 0 is the loading thread: it reports, and may cancel.
   void Add(uint64_t bytes, size_t thread) {
     const uint64_t done = done_.fetch_add(bytes) + bytes;
-    if (thread != 0 || report_ == nullptr || !*report_ || (*report_)(done, total_)) return;
-    Fail(Errorf(Code::kCancelled, "loading was cancelled after %" PRIu64 " bytes", done));
+    if (thread == 0) Report(done);
   }
 
   const std::atomic<bool>* stop() const { return &stop_; }  // for ThreadPool::Run
-  // After the run: the fault, or what the run itself says.
-  Status Finish(Status ran) { return status_.ok() ? ran : status_; }
+  // On the loading thread, after the run: the fault, or what the run itself says. Other threads may have done the last
+  // pieces, or all of a small model: whoever asked for reports hears of the end all the same.
+  Status Finish(Status ran) {
+    if (status_.ok() && ran.ok() && reported_ != total_) Report(total_);
+    return status_.ok() ? ran : status_;
+  }
 
  private:
+  void Report(uint64_t done) {
+    reported_ = done;
+    if (report_ == nullptr || !*report_ || (*report_)(done, total_)) return;
+    Fail(Errorf(Code::kCancelled, "loading was cancelled after %" PRIu64 " bytes", done));
+  }
+
   const std::function<bool(uint64_t, uint64_t)>* report_;
   uint64_t total_;
   std::atomic<uint64_t> done_{0};
+  uint64_t reported_ = 0;  // the loading thread's
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
   Status status_;

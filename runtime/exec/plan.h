@@ -69,7 +69,8 @@ struct PlanOptions {
   // Who rounds activations; null: the variant's own table. Tests pass one that looks on. Not owned; outlives the plan.
   const ProductTable* products = nullptr;
   Allocator allocator = {};  // of packed weights, intermediates, scratch, adapters
-  // Called from the loading thread with bytes packed so far and in total; return false to cancel (kCancelled). May be empty.
+  // Called from the loading thread with bytes packed so far and in total, the last time with all; return false to cancel
+  // (kCancelled). May be empty.
   std::function<bool(uint64_t done, uint64_t total)> progress;
 };
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pool of an application's threads. One call of its loop is one stage: there is no barrier inside a call, so a loop that runs its
 // indices one after another, or leaves some out, is slower and nothing else.
+#include "runtime/threads/borrowed_pool.h"
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-
-#include "runtime/threads/pool.h"
-#include "runtime/threads/thread_count.h"
-#include "runtime/threads/topology.h"
 
 namespace moonlit {
 namespace {
@@ -76,11 +74,9 @@ class BorrowedPool final : public ThreadPool {
 
 }  // namespace
 
-Result<std::unique_ptr<ThreadPool>> ThreadPool::Borrow(const ParallelFor& loop, size_t threads) {
-  MOONLIT_CHECK(loop.run != nullptr);
-  MOONLIT_RETURN_IF_ERROR(CheckThreadCount(threads));
-  const size_t count = threads != 0 ? threads : DefaultThreadCount(ReadTopology()).threads;
-  return std::unique_ptr<ThreadPool>(std::make_unique<BorrowedPool>(loop, count));
+std::unique_ptr<ThreadPool> BorrowThreads(const ParallelFor& loop, size_t threads) {
+  MOONLIT_CHECK(loop.run != nullptr && threads > 0);
+  return std::make_unique<BorrowedPool>(loop, threads);
 }
 
 }  // namespace moonlit

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/threads/borrowed_pool.h"
 #include "runtime/threads/parking.h"
 #include "runtime/threads/thread_count.h"
 #include "runtime/threads/topology.h"
@@ -156,6 +157,7 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(const ThreadPoolOptions& 
   MOONLIT_RETURN_IF_ERROR(CheckThreadCount(options.threads));
   const Topology topology = ReadTopology();
   const size_t threads = options.threads != 0 ? options.threads : DefaultThreadCount(topology).threads;
+  if (options.loop.run != nullptr) return BorrowThreads(options.loop, threads);
   auto pool = std::make_unique<Pool>(threads, SpinIterations(options, threads, topology.cpus.size()));
   MOONLIT_RETURN_IF_ERROR(pool->Start());
   return std::unique_ptr<ThreadPool>(std::move(pool));

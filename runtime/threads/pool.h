@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one thread pool, of threads of our own or of an application's. A step of the engine is a list of stages; a stage is a parallel loop over tasks that threads
-// claim dynamically (a slow core takes fewer), and a barrier ends it.
+// The one thread pool, of threads of our own or of an application's. A step of the engine is a list of stages; a stage is a
+// parallel loop over tasks that threads claim dynamically (a slow core takes fewer), and a barrier ends it.
 //
 //   auto pool = ThreadPool::Create({.threads = 0});  // 0: the default for this machine (topology.h)
 //   Stage stages[] = {{tasks, &RunTile, &context}};
@@ -21,9 +21,20 @@
 
 namespace moonlit {
 
+// An application's parallel loop: calls task(data, index) for the indices below `count`, on threads of its choice, and returns when the
+// calls that it began have ended. It may make fewer calls, or all of them one after another.
+struct ParallelFor {
+  void (*run)(void* user, size_t count, void (*task)(void* data, size_t index), void* data) = nullptr;
+  void* user = nullptr;
+};
+
 struct ThreadPoolOptions {
   size_t threads = 0;          // including the caller; 0: DefaultThreadCount()
   size_t spin_iterations = 0;  // pauses before parking; 0: the default
+  // With a function, the pool creates no thread: every stage of several tasks is one call of the loop with at most `threads`
+  // indices. An index goes on claiming tasks while there are any, and the caller does what is left, so that no index waits for
+  // another one.
+  ParallelFor loop = {};
 };
 
 struct Stage {
@@ -58,20 +69,9 @@ class AbortFlags {
   std::span<const std::atomic<bool>* const> more_;
 };
 
-// An application's parallel loop: calls task(data, index) for the indices below `count`, on threads of its choice, and returns when the
-// calls that it began have ended. It may make fewer calls, or all of them one after another.
-struct ParallelFor {
-  void (*run)(void* user, size_t count, void (*task)(void* data, size_t index), void* data) = nullptr;
-  void* user = nullptr;
-};
-
 class ThreadPool {
  public:
   static Result<std::unique_ptr<ThreadPool>> Create(const ThreadPoolOptions& options);
-  // A pool that creates no thread: every stage of several tasks is one call of the loop with at most `threads` (0:
-  // DefaultThreadCount()) indices. An index goes on claiming tasks while there are any, and the caller does what is left, so that no
-  // index waits for another one. REQUIRES: loop.run != nullptr.
-  static Result<std::unique_ptr<ThreadPool>> Borrow(const ParallelFor& loop, size_t threads);
   virtual ~ThreadPool() = default;
   virtual size_t threads() const = 0;
   // Runs the stages in order. When a flag of `abort` is set, no further task is claimed, and the result is kCancelled. Calls from

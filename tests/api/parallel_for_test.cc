@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/api/moonlit.hpp"
+#include "tests/support/temp_folder.h"
 #include "tests/threads/parallel_loops.h"
 
 namespace moonlit::test {
@@ -64,29 +65,69 @@ TEST_P(ParallelForTest, GivesTheSameBits) {
   EXPECT_EQ(Logits(*model), expected);
 }
 
+// The file that a call with these options writes.
+std::string Quantized(const TempFolder& folder, moonlit_write_options& options) {
+  const std::string out = folder.path() + "/out.gguf";
+  options.type = "Q8_0";
+  options.threads = 3;
+  moonlit_error error = {};
+  EXPECT_EQ(moonlit_quantize(MOONLIT_SOURCE_DIR "/tests/data/golden/llama/model.gguf", out.c_str(), &options, nullptr,
+                             &error),
+            MOONLIT_OK)
+      << error.message;
+  return ReadWholeFile(out);
+}
+
+TEST_P(ParallelForTest, WritesTheSameFile) {
+  const TempFolder folder;
+  moonlit_write_options options;
+  moonlit_write_options_init(&options, sizeof options);
+  const std::string expected = Quantized(folder, options);
+  ASSERT_FALSE(expected.empty());
+  options.parallel_for = GetParam().run;
+  EXPECT_TRUE(Quantized(folder, options) == expected);
+}
+
 INSTANTIATE_TEST_SUITE_P(Loops, ParallelForTest, testing::ValuesIn(kLoops),
                          [](const auto& info) { return std::string(info.param.name); });
+
+struct Seen {
+  size_t calls = 0, most_threads = 0;
+};
+
+void LookAndRun(void* user, size_t count, LoopTask task, void* data) {
+  Seen& seen = *static_cast<Seen*>(user);
+  ++seen.calls;
+  seen.most_threads = std::max(seen.most_threads, ThreadsNow());
+  RunSerial(nullptr, count, task, data);
+}
 
 TEST(ParallelFor, NoThreadIsCreated) {
   const size_t before = ThreadsNow();
   if (before == 0) GTEST_SKIP() << "this system does not list a process's threads";
-  struct Seen {
-    size_t calls = 0, most_threads = 0;
-  } seen;
+  Seen seen;
   moonlit_model_options options = SmallOptions();
   options.parallel_user = &seen;
-  options.parallel_for = [](void* user, size_t count, LoopTask task, void* data) {
-    Seen& s = *static_cast<Seen*>(user);
-    ++s.calls;
-    s.most_threads = std::max(s.most_threads, ThreadsNow());
-    RunSerial(nullptr, count, task, data);
-  };
+  options.parallel_for = &LookAndRun;
   auto model = api::Model::Load("poet", options);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_GT(seen.calls, 0u) << "loading runs on them too";
   const size_t loading = seen.calls;
   Logits(*model);
   EXPECT_GT(seen.calls, loading);
+  EXPECT_EQ(seen.most_threads, before);
+}
+
+TEST(ParallelFor, NoThreadIsCreatedToWriteAFile) {
+  const size_t before = ThreadsNow();
+  if (before == 0) GTEST_SKIP() << "this system does not list a process's threads";
+  Seen seen;
+  moonlit_write_options options;
+  moonlit_write_options_init(&options, sizeof options);
+  options.parallel_for = &LookAndRun;
+  options.parallel_user = &seen;
+  Quantized(TempFolder(), options);
+  EXPECT_GT(seen.calls, 0u);
   EXPECT_EQ(seen.most_threads, before);
 }
 

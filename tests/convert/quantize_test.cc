@@ -124,7 +124,7 @@ TEST(Quantize, SameBytesForAnyNumberOfThreads) {
   std::string first;
   for (size_t threads : {1, 2, 5}) {
     const std::string out = folder.path() + "/out.gguf";
-    ASSERT_TRUE(QuantizeFile(model.path, out, {.type = "Q5_1", .threads = threads}).ok());
+    ASSERT_TRUE(QuantizeFile(model.path, out, {.type = "Q5_1", .pool = {.threads = threads}}).ok());
     const std::string bytes = ReadWholeFile(out);
     if (first.empty()) first = bytes;
     EXPECT_TRUE(bytes == first) << threads;
@@ -136,7 +136,7 @@ TEST(Quantize, HoldsABatchAndNotAFile) {
   const TempFolder folder;
   const MadeModel model = MakeModel(folder, 20000);
   ResetAllocations();
-  ASSERT_TRUE(QuantizeFile(model.path, folder.path() + "/out.gguf", {.type = "F16", .threads = 1}).ok());
+  ASSERT_TRUE(QuantizeFile(model.path, folder.path() + "/out.gguf", {.type = "F16", .pool = {.threads = 1}}).ok());
   // A batch is eight tasks of 2^17 values in F16 (2 MiB), a task holds its rows in F32 (512 KiB); a tensor has 20 MB.
   EXPECT_LT(PeakAllocatedBytes(), size_t{4} << 20);
 }

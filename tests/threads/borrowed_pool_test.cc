@@ -21,7 +21,7 @@ using test::LoopKind;
 constexpr size_t kThreads = 3;
 
 std::unique_ptr<ThreadPool> Borrow(const LoopKind& kind, void* user = nullptr) {
-  auto pool = ThreadPool::Borrow({kind.run, user}, kThreads);
+  auto pool = ThreadPool::Create({.threads = kThreads, .loop = {kind.run, user}});
   EXPECT_TRUE(pool.ok()) << pool.status().ToString();
   return std::move(pool).value();
 }
@@ -116,8 +116,9 @@ TEST(BorrowedPoolCalls, CallersAreSerialised) {
 }
 
 TEST(BorrowedPoolCalls, ZeroThreadsMeanTheDefaultAndTooManyAreAnError) {
-  EXPECT_GE(ThreadPool::Borrow({&test::RunSerial, nullptr}, 0).value()->threads(), 1u);
-  EXPECT_EQ(ThreadPool::Borrow({&test::RunSerial, nullptr}, 100000).status().code(), Code::kInvalidArgument);
+  EXPECT_GE(ThreadPool::Create({.threads = 0, .loop = {&test::RunSerial, nullptr}}).value()->threads(), 1u);
+  EXPECT_EQ(ThreadPool::Create({.threads = 100000, .loop = {&test::RunSerial, nullptr}}).status().code(),
+            Code::kInvalidArgument);
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ typedef struct moonlit_model_options {
   const char* variant; /* kernel variant by name; NULL: the environment's MOONLIT_VARIANT, else the best for this CPU */
   int exact;           /* non-zero: float activations on dequantized weights, a slow reference */
   int vocab_only;      /* non-zero: read the tokenizer alone, no weights; such a model has no sessions */
-  /* Called while loading with bytes done and in total, from the thread that loads (with parallel_for from one of its threads at a time);
-   * return non-zero to cancel. May be NULL. */
+  /* Called while loading with bytes done and in total, the last time with all of them, from the thread that loads (with
+   * parallel_for from one of its threads at a time); return non-zero to cancel. May be NULL. */
   int (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
   /* Default 1: full pages of the cache stay known when their session ends, until they are needed, and a text that begins with the

@@ -26,6 +26,9 @@ typedef struct moonlit_write_options {
   /* Who gets what a user may want to know but is no error; NULL (default): nobody. */
   moonlit_log_fn log;
   void* log_user;
+  /* The application's threads, as in moonlit_model_options; NULL: Moonlit's own, for the time of the call. */
+  void (*parallel_for)(void* user, size_t count, void (*task)(void* data, size_t index), void* data);
+  void* parallel_user;
 } moonlit_write_options;
 
 /* The defaults. Any thread. */
