@@ -45,19 +45,15 @@ elseif(NOT PROJECT_IS_TOP_LEVEL)
   target_compile_options(moonlit_options INTERFACE -Wno-error)
 endif()
 
-# Rooms that work while a model is loaded and never in a step. With -Os they take half as many bytes as with Release's -O3.
-set(MOONLIT_SMALL_ROOMS models models/arch models/common models/poet runtime/api runtime/convert runtime/gguf runtime/graph
-    runtime/safetensors)
-
+# SMALL_SOURCES work while a model is loaded or a request begins, and never in a step. With -Os they take half as many bytes as
+# with Release's -O3.
 function(moonlit_room room)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;SMALL_SOURCES;DEPENDS;LIBRARIES" ${ARGN})
   moonlit_target_name(${room} name)
-  if(ARG_SOURCES)
-    add_library(${name} STATIC ${ARG_SOURCES})
+  if(ARG_SOURCES OR ARG_SMALL_SOURCES)
+    add_library(${name} STATIC ${ARG_SOURCES} ${ARG_SMALL_SOURCES})
     target_link_libraries(${name} PUBLIC moonlit_options ${ARG_LIBRARIES})
-    if(room IN_LIST MOONLIT_SMALL_ROOMS)
-      target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Os>)
-    endif()
+    set_property(SOURCE ${ARG_SMALL_SOURCES} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
     moonlit_link_rooms(${name} ${ARG_DEPENDS})
   else()
     add_library(${name} INTERFACE)
@@ -106,7 +102,8 @@ if(NOT MOONLIT_BUILT_VARIANTS)
 endif()
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/moonlit/variants_built.inc" CONTENT "${built_inc}" @ONLY)
 
-# -O2 in every build type, no link-time optimization, no contraction: the bits of a variant are part of its identity.
+# -O2 in every build type (-Os for scalar), no link-time optimization, no contraction: the bits of a variant are part of its
+# identity.
 set(MOONLIT_KERNEL_FLAGS -O2 -ffp-contract=off -fno-fast-math -fno-lto -fno-exceptions -fno-rtti -fno-stack-protector -DNDEBUG -DHWY_COMPILE_ONLY_STATIC)
 
 function(moonlit_kernels room)
@@ -120,12 +117,13 @@ function(moonlit_kernels room)
       target_link_libraries(${object} PRIVATE moonlit_options moonlit_highway)
       set(flags ${MOONLIT_KERNEL_FLAGS} ${MOONLIT_FLAGS_${variant}})
       if(variant STREQUAL "scalar")
-        list(REMOVE_ITEM flags -DHWY_COMPILE_ONLY_STATIC)
+        list(REMOVE_ITEM flags -DHWY_COMPILE_ONLY_STATIC -O2)
         # Highway distrusts its emulated vectors under GCC, whose vectorizer mistakes them (GCC bug 106322); without the
         # vectorizer they are right, and unlike its one-lane target they have every operation.
         list(APPEND flags -DHWY_BROKEN_EMU128=0 -fno-tree-vectorize -fno-tree-slp-vectorize)
-        # Emulated vectors are loops; inlining all of them into a kernel takes a compiler minutes and gains a test nothing.
-        list(APPEND flags -fno-inline-functions -fno-inline-small-functions)
+        # Emulated vectors are loops; inlining all of them into a kernel takes a compiler minutes and gains a test nothing. It is
+        # the reference and what is left for a CPU that no other variant fits, and should not be the largest part of the library.
+        list(APPEND flags -Os -fno-inline-functions -fno-inline-small-functions)
       endif()
       # An instrumented kernel of many unrolled registers takes a compiler many minutes. The scalar variant, which reads and
       # writes the same bytes, is instrumented in its place.

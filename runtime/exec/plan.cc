@@ -12,6 +12,7 @@
 #include "runtime/exec/ops/page_choices.h"
 #include "runtime/exec/ops/tap_points.h"
 #include "runtime/exec/packed_weights.h"
+#include "runtime/exec/plan_options.h"
 #include "runtime/exec/rope_angles.h"
 #include "runtime/exec/stage.h"
 #include "runtime/exec/step.h"
@@ -118,41 +119,9 @@ class PlanImpl : public Plan {
   std::vector<Stage> list_;  // of the step; capacity is reserved
 };
 
-Status CheckSparse(const SparseAttention& sparse, size_t page_tokens) {
-  if (sparse.sinks != 0 && sparse.window == 0) {
-    return Errorf(Code::kInvalidArgument, "%zu attention sinks without an attention window: they are seen beside one",
-                  sparse.sinks);
-  }
-  if (sparse.sinks > page_tokens || uint64_t{sparse.window} > uint64_t{1} << 40) {
-    return Errorf(Code::kInvalidArgument,
-                  "an attention window of %zu with %zu sinks: expected at most 2^40, and a page, which has %zu tokens",
-                  sparse.window, sparse.sinks, page_tokens);
-  }
-  if (sparse.pages == 0) return Status();
-  if (sparse.window != 0 || sparse.pages < 2 || sparse.most_pages == 0 || sparse.most_tokens == 0) {
-    return Errorf(Code::kInvalidArgument,
-                  "%zu chosen pages of attention with a window of %zu: expected at least 2, and no window beside them",
-                  sparse.pages, sparse.window);
-  }
-  return Status();
-}
-
-Status CheckOptions(const PlanOptions& options) {
-  if ((options.pool == nullptr && !options.layout_only) || options.max_rows == 0 ||
-      options.max_rows > (size_t{1} << 20)) {
-    return Errorf(Code::kInvalidArgument, "a plan needs a thread pool and 1 to 2^20 rows a step; it was given %zu rows",
-                  options.max_rows);
-  }
-  MOONLIT_RETURN_IF_ERROR(CheckSparse(options.sparse, options.page_tokens));
-  if (!IsBuilt(options.variant)) {
-    return Errorf(Code::kUnsupported, "kernel variant %s is not in this build", VariantName(options.variant));
-  }
-  return Status();
-}
-
 Result<std::unique_ptr<Plan>> PlanImpl::Make(const Graph& graph, const WeightSource& source,
                                              const PlanOptions& options) {
-  MOONLIT_RETURN_IF_ERROR(CheckOptions(options));
+  MOONLIT_RETURN_IF_ERROR(CheckPlanOptions(options));
   MOONLIT_RETURN_IF_ERROR(graph.Finish());
   std::unique_ptr<PlanImpl> plan(new PlanImpl(options));
   plan->graph_ = graph;

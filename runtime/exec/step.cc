@@ -52,16 +52,21 @@ Status Step::CheckSpan(const StepSpan& span, size_t index) const {
         "one step",
         span.prefix, index, span.tokens.size());
   }
+  if (span.tokens.size() > most_span_tokens_) {
+    return Errorf(Code::kInvalidArgument, "span %zu has %zu tokens: expected at most %zu, for which there are scores",
+                  index, span.tokens.size(), most_span_tokens_);
+  }
   MOONLIT_RETURN_IF_ERROR(CheckChoices(span, index));
+  MOONLIT_RETURN_IF_ERROR(CheckPast(span, index));
+  return CheckTokens(span, index);
+}
+
+Status Step::CheckPast(const StepSpan& span, size_t index) const {
   if (whole_sequences_ && span.first_slot != 0) {
     return Errorf(Code::kInvalidArgument,
                   "span %zu starts at slot %lld, but the model's tokens see each other in one step alone: expected "
                   "slot 0 and the whole text",
                   index, static_cast<long long>(span.first_slot));
-  }
-  if (span.tokens.size() > most_span_tokens_) {
-    return Errorf(Code::kInvalidArgument, "span %zu has %zu tokens: expected at most %zu, for which there are scores",
-                  index, span.tokens.size(), most_span_tokens_);
   }
   for (size_t i = 0; i < span.runs.size(); ++i) {
     const bool follows = i == 0 ? span.runs[i].begin == 0 : span.runs[i].begin > span.runs[i - 1].begin;
@@ -80,6 +85,10 @@ Status Step::CheckSpan(const StepSpan& span, size_t index) const {
                   index, static_cast<long long>(span.first_slot), span.state == nullptr ? "without" : "with",
                   span.next_state == nullptr ? "there is none to write" : "there is one to write");
   }
+  return Status();
+}
+
+Status Step::CheckTokens(const StepSpan& span, size_t index) const {
   if (span.inputs != nullptr && input_width_ == 0) {
     return Errorf(Code::kUnsupported,
                   "span %zu has rows in place of ids, but the model looks ids up in several tables: it takes ids alone",

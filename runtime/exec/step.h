@@ -94,6 +94,8 @@ class Step {
  private:
   Status CheckSpan(const StepSpan& span, size_t index) const;
   Status CheckChoices(const StepSpan& span, size_t index) const;
+  Status CheckPast(const StepSpan& span, size_t index) const;    // what it goes on from
+  Status CheckTokens(const StepSpan& span, size_t index) const;  // and their rows
   void AddSpan(const StepSpan& span, size_t index);
   Status CheckPositions() const;
 

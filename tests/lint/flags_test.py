@@ -32,6 +32,9 @@ class FlagsTest(planted_tree.PlantedTree):
 
     def test_variant_objects(self):
         self.assert_one(self.check(VARIANT + " -O3"), "-O2")
+        scalar = VARIANT.replace("x86_avx2", "scalar")
+        self.assert_one(self.check(scalar), "-Os")
+        self.assertEqual(self.check(scalar + " -Os"), [])
         self.assert_one(self.check(VARIANT + " -flto"), "-fno-lto")
         self.assert_one(self.check(VARIANT.replace("-Dhwy=hwy_x86_avx2", "")), "-Dhwy=")
         self.assert_one(self.check(VARIANT.replace("hwy_x86_avx2", "hwy_x86_avx512")), "-Dhwy=")

@@ -6,8 +6,8 @@ Usage: check_flags.py BUILD/compile_commands.json [--root FOLDER]
 
 Every object of ours, and of the float-product library where it is built, must end with -ffp-contract=off and
 -fno-fast-math: a compiler that contracts a*b+c does so differently in different instantiations of one template, and the
-same prompt would give other tokens. An object of a kernel variant (it has -DMOONLIT_NS=...) must also end with -O2, be
-built without link-time optimization, and have Highway renamed for the same variant.
+same prompt would give other tokens. An object of a kernel variant (it has -DMOONLIT_NS=...) must also end with -O2 (scalar:
+-Os), be built without link-time optimization, and have Highway renamed for the same variant.
 """
 
 import argparse
@@ -43,8 +43,9 @@ def check_command(path, arguments):
     variant = last(arguments, r"-DMOONLIT_NS=\w+")
     if variant:
         variant = variant.split("=")[1]
-        if last(arguments, r"-O\w*") != "-O2":
-            problems.append(f"{path} ({variant}): kernels are compiled with -O2, not {last(arguments, '-O.*')}")
+        level = "-Os" if variant == "scalar" else "-O2"
+        if last(arguments, r"-O\w*") != level:
+            problems.append(f"{path} ({variant}): kernels are compiled with {level}, not {last(arguments, '-O.*')}")
         if last(arguments, r"-f(no-)?lto(=\S+)?") != "-fno-lto":
             problems.append(f"{path} ({variant}): -fno-lto is missing")
         if last(arguments, r"-Dhwy=\w+") != f"-Dhwy=hwy_{variant}":
