@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "nlohmann/json.hpp"
+#include "runtime/base/log.h"
 #include "runtime/text/bounded_json.h"
 #include "runtime/text/pretokenizer.h"
 #include "runtime/text/sentencepiece_model.h"
@@ -51,6 +52,7 @@ class Importer {
     MOONLIT_RETURN_IF_ERROR(json_parts::RefuseForeignParts(json_, kind_));
     MOONLIT_RETURN_IF_ERROR(ReadVocabulary(model));
     MOONLIT_RETURN_IF_ERROR(ReadAddedTokens());
+    WarnOfBeyond();
     FillHoles();
     data_.pre = "default";
     if (words()) {
@@ -73,13 +75,15 @@ class Importer {
     most_ = files_.vocab_size != 0 ? files_.vocab_size : model.pieces.size() + added.size() + decoder.size();
     for (size_t i = 0; i < model.pieces.size(); ++i)
       MOONLIT_RETURN_IF_ERROR(Place(model.pieces[i].text, i, model.pieces[i].type, false));
-    for (const auto& [content, id] : added.items())
-      MOONLIT_RETURN_IF_ERROR(Place(content, id, TokenType::kUserDefined, true));
+    for (const auto& [content, id] : added.items()) {
+      if (!IsBeyond(content, id)) MOONLIT_RETURN_IF_ERROR(Place(content, id, TokenType::kUserDefined, true));
+    }
     for (const auto& [id, token] : decoder.items()) {
       if (id.empty() || id.size() > 8 || id.find_first_not_of("0123456789") != std::string::npos)
         return Broken("added_tokens_decoder: expected an id, found \"" + id.substr(0, 40) + "\"");
       MOONLIT_RETURN_IF_ERROR(AddToken(token, static_cast<uint64_t>(std::stoul(id)), true));
     }
+    WarnOfBeyond();
     FillHoles();
     // What is not of the model takes no part in merging.
     data_.scores.assign(data_.tokens.size(), kOutsideScore);
@@ -195,10 +199,26 @@ class Importer {
     return Status();
   }
 
+  // Models of one family share a tokenizer, and the smaller ones have no row for tokens that are not theirs (Gemma 3's
+  // <image_soft_token>). llama.cpp's converter leaves such added tokens out, too.
+  bool IsBeyond(const std::string& content, const Json& id) {
+    if (files_.vocab_size == 0 || !id.is_number_unsigned() || id.get<uint64_t>() < files_.vocab_size) return false;
+    if (beyond_++ == 0) first_beyond_ = content;
+    return true;
+  }
+
+  void WarnOfBeyond() const {
+    if (beyond_ == 0) return;
+    Logf(LogLevel::kWarning,
+         "%s: %zu added tokens, the first of them \"%s\", lie beyond the embedding's %zu rows; not used", kFile,
+         beyond_, first_beyond_.substr(0, 60).c_str(), files_.vocab_size);
+  }
+
   // `spaces`: U+2581 stands for a space in tokens that are no control tokens.
   Status AddToken(const Json& token, const Json& id, bool spaces) {
     std::string content = json_parts::Text(token, "content");
     if (content.empty()) return Broken("added_tokens: expected objects with content and id");
+    if (IsBeyond(content, id)) return Status();
     const bool control = json_parts::Flag(token, "special", false) || LooksSpecial(content);
     if (!control && spaces) content = ReplaceAll(content, kMetaSpace, " ");
     MOONLIT_RETURN_IF_ERROR(Place(content, id, control ? TokenType::kControl : TokenType::kUserDefined, true));
@@ -360,6 +380,8 @@ class Importer {
   const Json& model_config_;
   json_parts::JsonKind kind_ = json_parts::JsonKind::kBytes;
   uint64_t most_ = 0;  // ids are below
+  size_t beyond_ = 0;  // added tokens that have no row
+  std::string first_beyond_;
   TokenizerData data_;
   std::unordered_map<std::string, int32_t> ids_;
 };

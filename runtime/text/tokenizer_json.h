@@ -26,6 +26,7 @@ struct TokenizerFiles {
       0;  // rows of the embedding: tokens beyond tokenizer.json's are unused ones. 0: as many as there are
 };
 
+// Added tokens at or beyond vocab_size are left out, with a warning.
 // kCorrupt: no JSON of a tokenizer; an id twice, missing or out of range. kUnsupported: another kind of tokenizer; a pre-tokenizer
 // that is none of those known, with its pattern and the way to name one; a part that tokenizer_json_refusals.h names.
 Result<TokenizerData> ImportTokenizer(const TokenizerFiles& files);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "nlohmann/json.hpp"
+#include "runtime/base/log.h"
 #include "runtime/convert/hugging_face.h"
 #include "runtime/convert/tokenizer_metadata.h"
 #include "runtime/text/tokenizer.h"
@@ -89,8 +90,7 @@ TEST(HuggingFace, SentencePieceModelsAreRefusedByName) {
   EXPECT_EQ(OpenPieces("not a model", none).status().code(), Code::kCorrupt);
   EXPECT_EQ(OpenPieces(model, {{"added_tokens_decoder", {{"x1", {{"content", "a"}}}}}}).status().code(),
             Code::kCorrupt);
-  EXPECT_EQ(OpenPieces(model, {{"added_tokens_decoder", {{"999", {{"content", "a"}}}}}}).status().code(),
-            Code::kCorrupt);
+  EXPECT_EQ(OpenPieces(model, none, R"({"a": -1})").status().code(), Code::kCorrupt);
   // However it is cut, it is a Status or a tokenizer.
   for (size_t size = 1; size < model.size(); size += 37) {
     const auto cut = OpenPieces(model.substr(0, size), none);
@@ -113,6 +113,44 @@ TEST(HuggingFace, AnUnknownPreTokenizerNamesTheOverride) {
   EXPECT_EQ(model->metadata->GetString("tokenizer.ggml.pre").value(), "qwen2");
 }
 
+// Gemma 3's small models have no row for the token of an image, which their tokenizers share with the large ones.
+TEST(HuggingFace, LeavesOutAddedTokensBeyondTheEmbedding) {
+  using Json = nlohmann::json;
+  std::vector<std::string> warnings;
+  Log log([&](LogLevel level, const char* text) {
+    if (level == LogLevel::kWarning) warnings.push_back(text);
+  });
+  const LogScope scope(&log);
+  const TempFolder folder;
+  WriteHuggingFaceFolder(kGolden + "qwen2", folder.path());
+  const auto plain = OpenHuggingFace(folder.path(), "");
+  ASSERT_TRUE(plain.ok()) << plain.status().ToString();
+  const auto tokens = plain->metadata->GetStrings("tokenizer.ggml.tokens").value();
+  Json json = Json::parse(ReadWholeFile(folder.path() + "/tokenizer.json"));
+  for (const char* content : {"<image_soft_token>", "<image>"})
+    json["added_tokens"].push_back({{"id", tokens.size() + json["added_tokens"].size()},
+                                    {"content", content},
+                                    {"special", true},
+                                    {"rstrip", true}});
+  json["added_tokens"].push_back({{"id", uint64_t{1} << 40}, {"content", "far"}});
+  folder.Write("tokenizer.json", json.dump());
+  EXPECT_TRUE(warnings.empty());
+  const auto model = OpenHuggingFace(folder.path(), "");
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("<image_soft_token>"), std::string::npos) << warnings[0];
+  EXPECT_EQ(model->metadata->GetStrings("tokenizer.ggml.tokens").value(), tokens);
+  EXPECT_EQ(MakeTokenizer(*model->metadata)->Encode("<image>  x", {.parse_special = true}).value(),
+            MakeTokenizer(*plain->metadata)->Encode("<image>  x", {.parse_special = true}).value());
+
+  warnings.clear();
+  const Json config = {{"added_tokens_decoder", {{"999", {{"content", "a"}, {"special", true}}}}}};
+  const auto pieces = OpenPieces(ReadWholeFile(kFolders + "sentencepiece/bpe.model"), config, R"({"b": 340})");
+  ASSERT_TRUE(pieces.ok()) << pieces.status().ToString();
+  EXPECT_EQ((*pieces)->GetStrings("tokenizer.ggml.tokens")->size(), 340u);
+  EXPECT_EQ(warnings.size(), 1u);
+}
+
 TEST(HuggingFace, RefusesTokenizersWithIdsOutOfPlace) {
   const TempFolder folder;
   WriteHuggingFaceFolder(kGolden + "qwen2", folder.path());
@@ -128,7 +166,7 @@ TEST(HuggingFace, RefusesTokenizersWithIdsOutOfPlace) {
   EXPECT_EQ(with("/model/vocab/new", 5), Code::kCorrupt);  // has a token
   EXPECT_EQ(with("/model/vocab", 5), Code::kCorrupt);
   EXPECT_EQ(with("/model/merges", {1, 2}), Code::kCorrupt);
-  EXPECT_EQ(with("/added_tokens", {{{"id", 1u << 30}, {"content", "x"}}}), Code::kCorrupt);
+  EXPECT_EQ(with("/added_tokens", {{{"id", -1}, {"content", "x"}}}), Code::kCorrupt);
   EXPECT_EQ(with("/added_tokens", {7}), Code::kCorrupt);
   EXPECT_EQ(with("/model/type", "Unigram"), Code::kUnsupported);
   EXPECT_EQ(with("/pre_tokenizer", nullptr), Code::kUnsupported);
