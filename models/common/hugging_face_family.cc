@@ -12,6 +12,12 @@ namespace {
 
 void NoKeys(HuggingFaceConfig&, const std::string&, MetadataMap&) {}
 
+// What llama.cpp's converter writes for the family where the config stretches RoPE in no way; what the config says stays.
+void SetPlainRopeType(const std::string& prefix, const char* type, MetadataMap& metadata) {
+  const std::string key = prefix + "rope.scaling.type";
+  if (!metadata.Has(key)) metadata.Set(key, std::string(type));
+}
+
 // What they say where the kind of RoPE is LongRoPE. Phi-3's files have the numbers without the type.
 void LongRopeKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
   const double factor = config.LongRopeMagnitude();
@@ -112,7 +118,7 @@ void StarCoder2Keys(HuggingFaceConfig& config, const std::string& prefix, Metada
 
 void CohereKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
   metadata.Set(prefix + "logit_scale", config.Number("logit_scale"));
-  metadata.Set(prefix + "rope.scaling.type", std::string("none"));
+  SetPlainRopeType(prefix, "none", metadata);
 }
 
 void Cohere2Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
@@ -158,13 +164,13 @@ void NemotronKeys(HuggingFaceConfig& config, const std::string& prefix, Metadata
   metadata.Set(prefix + "vocab_size", config.Count("vocab_size"));
   metadata.Set(prefix + "attention.layer_norm_rms_epsilon", config.Number("norm_eps"));
   metadata.Set(prefix + "rope.dimension_count", config.RotaryDim(0.5));
-  metadata.Set(prefix + "rope.scaling.type", std::string("none"));
+  SetPlainRopeType(prefix, "none", metadata);
   config.Expect("hidden_act", "relu2");
 }
 
 void BitNetKeys(HuggingFaceConfig&, const std::string& prefix, MetadataMap& metadata) {
-  metadata.Set(prefix + "rope.scaling.type", std::string("linear"));
-  metadata.Set(prefix + "rope.scaling.factor", 1.0f);
+  SetPlainRopeType(prefix, "linear", metadata);
+  if (const std::string factor = prefix + "rope.scaling.factor"; !metadata.Has(factor)) metadata.Set(factor, 1.0f);
 }
 
 // Heads of global layers are larger; the last layers read the keys and values of earlier ones, and may have wider networks.

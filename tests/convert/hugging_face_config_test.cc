@@ -158,6 +158,41 @@ TEST(HuggingFace, RopeFieldsOfAnotherKindAreNotPassedOver) {
   ExpectNamed(sliding({{"rope_theta", 5000.0}, {"rope_type", "linear"}}), Code::kUnsupported, "sliding_attention");
 }
 
+// Families whose files say that nothing is stretched say so only where the config does not stretch.
+TEST(HuggingFace, FamiliesKeepTheConfigsScaling) {
+  struct Case {
+    const char* golden;
+    const char* architecture;
+    const char* plain;
+  };
+  for (const Case& c : {Case{"command-r", "command-r", "none"}, Case{"cohere2", "cohere2", "none"},
+                        Case{"nemotron", "nemotron", "none"}, Case{"bitnet", "bitnet", "linear"},
+                        Case{"bitnet-b158", "bitnet-b1.58", "linear"}}) {
+    const std::string scaling = std::string(c.architecture) + ".rope.scaling.";
+    EXPECT_EQ(MapWith(c.golden, {})->metadata.GetString(scaling + "type").value(), c.plain);
+    for (const char* type : {"linear", "yarn"}) {
+      const auto mapped = MapWith(c.golden, {{"rope_parameters", {{"rope_type", type}, {"factor", 4.0}}}});
+      ASSERT_TRUE(mapped.ok()) << mapped.status().ToString();
+      EXPECT_EQ(mapped->metadata.GetString(scaling + "type").value(), type) << c.golden;
+      EXPECT_EQ(mapped->metadata.GetFloat(scaling + "factor").value(), 4.0) << c.golden;
+    }
+    ExpectNamed(MapWith(c.golden, {{"rope_parameters", {{"rope_type", "dynamic"}}}}), Code::kUnsupported, "dynamic");
+  }
+}
+
+// transformers 5 lets rope_scaling replace rope_parameters, transformers 4 knows no rope_parameters.
+TEST(HuggingFace, TwoKindsOfRopeAreRefused) {
+  const nlohmann::json plain = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
+  const nlohmann::json linear = {{"rope_type", "linear"}, {"factor", 4.0}};
+  const auto both = [](const nlohmann::json& parameters, const nlohmann::json& scaling) {
+    return MapWith("qwen2", {{"rope_parameters", parameters}, {"rope_scaling", scaling}});
+  };
+  EXPECT_TRUE(both(linear, linear).ok());
+  EXPECT_TRUE(both(linear, nullptr).ok());
+  EXPECT_TRUE(both(linear, nlohmann::json::object()).ok());
+  ExpectNamed(both(plain, linear), Code::kUnsupported, "rope_scaling");
+}
+
 // Fields that families call otherwise, and what they mean when they are absent.
 TEST(HuggingFace, FamiliesHaveFieldsOfTheirOwn) {
   const auto number = [](const Result<MappedModel>& mapped, const char* key) {
