@@ -235,7 +235,7 @@ void HuggingFaceConfig::ExpectWholeRotation() {
 const Json* HuggingFaceConfig::Rope() const {
   for (const char* field : {"rope_parameters", "rope_scaling"}) {
     const Json* rope = Find(field);
-    if (rope == nullptr || !rope->is_object()) continue;
+    if (rope == nullptr || !rope->is_object() || rope->empty()) continue;
     const auto full = rope->find("full_attention");
     return full != rope->end() && full->is_object() ? &*full : rope;
   }
@@ -281,6 +281,9 @@ void HuggingFaceConfig::CheckRopeFields() {
     for (const char* field : {"rope_theta", "factor", "partial_rotary_factor", "original_max_position_embeddings"})
       expect(rope, field, Json::value_t::number_float, "a number");
   };
+  const Json parameters = json_.value("rope_parameters", Json()), scaling = json_.value("rope_scaling", Json());
+  if (parameters.is_object() && scaling.is_object() && !parameters.empty() && !scaling.empty() && parameters != scaling)
+    Refuse("rope_scaling", "what rope_parameters says (transformers 4 and 5 differ in which of both they take)");
   for (const char* field : {"rope_parameters", "rope_scaling"}) {
     expect(json_, field, Json::value_t::object, "an object");
     const Json* rope = Find(field);
