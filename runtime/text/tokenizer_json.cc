@@ -73,10 +73,14 @@ class Importer {
     data_.pre = "default";
     const Json& decoder = json_parts::Field(config_, "added_tokens_decoder");
     most_ = files_.vocab_size != 0 ? files_.vocab_size : model.pieces.size() + added.size() + decoder.size();
-    for (size_t i = 0; i < model.pieces.size(); ++i)
-      MOONLIT_RETURN_IF_ERROR(Place(model.pieces[i].text, i, model.pieces[i].type, false));
+    for (size_t i = 0; i < model.pieces.size(); ++i) {
+      const SentencePieceModel::Piece& piece = model.pieces[i];
+      const bool spaces = piece.type == TokenType::kUserDefined && HasMetaSpace(piece.text);  // as those of AddToken
+      MOONLIT_RETURN_IF_ERROR(Place(piece.text, i, spaces ? TokenType::kNormal : piece.type, false));
+    }
     for (const auto& [content, id] : added.items()) {
-      if (!IsBeyond(content, id)) MOONLIT_RETURN_IF_ERROR(Place(content, id, TokenType::kUserDefined, true));
+      if (IsBeyond(content, id) || IsOfSpaces(content, id)) continue;
+      MOONLIT_RETURN_IF_ERROR(Place(content, id, TokenType::kUserDefined, true));
     }
     for (const auto& [id, token] : decoder.items()) {
       if (id.empty() || id.size() > 8 || id.find_first_not_of("0123456789") != std::string::npos)
@@ -214,12 +218,22 @@ class Importer {
          beyond_, first_beyond_.substr(0, 60).c_str(), files_.vocab_size);
   }
 
+  static bool HasMetaSpace(const std::string& token) { return token.find(kMetaSpace) != std::string::npos; }
+
+  // An added token that the model itself has too, with U+2581 in it, as Gemma's runs of spaces: that stands for a space, so no text
+  // has the token as it is written, and it stays an ordinary one, which merges reach and which decodes to spaces.
+  bool IsOfSpaces(const std::string& content, const Json& id) const {
+    return pieces() && HasMetaSpace(content) && id.is_number_unsigned() && id.get<uint64_t>() < data_.tokens.size() &&
+           data_.tokens[static_cast<size_t>(id.get<uint64_t>())] == content;
+  }
+
   // `spaces`: U+2581 stands for a space in tokens that are no control tokens.
   Status AddToken(const Json& token, const Json& id, bool spaces) {
     std::string content = json_parts::Text(token, "content");
     if (content.empty()) return Broken("added_tokens: expected objects with content and id");
     if (IsBeyond(content, id)) return Status();
     const bool control = json_parts::Flag(token, "special", false) || LooksSpecial(content);
+    if (!control && IsOfSpaces(content, id)) return Status();
     if (!control && spaces) content = ReplaceAll(content, kMetaSpace, " ");
     MOONLIT_RETURN_IF_ERROR(Place(content, id, control ? TokenType::kControl : TokenType::kUserDefined, true));
     const auto index = static_cast<int32_t>(id.get<uint64_t>());

@@ -98,6 +98,53 @@ TEST(HuggingFace, SentencePieceModelsAreRefusedByName) {
   }
 }
 
+// Gemma's runs of spaces are added tokens, written with the character that stands for a space. The ids are those of tokenizers
+// 0.23.3 for the same file, and of SentencePiece 0.2.3 for the same model.
+TEST(HuggingFace, AddedTokensOfSpacesAreReachedByMerges) {
+  using Json = nlohmann::json;
+  const std::string space = "\xe2\x96\x81", two = space + space, four = two + two;
+  const auto expect = [](const Metadata& metadata, const char* text, const std::vector<int32_t>& ids) {
+    const auto tokenizer = MakeTokenizer(metadata);
+    EXPECT_EQ(tokenizer->Encode(text, {.parse_special = true}).value(), ids) << text;
+    EXPECT_EQ(tokenizer->Decode(ids, {}).value(), text);
+  };
+  const TempFolder folder;
+  WriteHuggingFaceFolder(kGolden + "mistral", folder.path());
+  Json json = Json::parse(ReadWholeFile(folder.path() + "/tokenizer.json"));
+  json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", space}};
+  Json& model = json["model"];
+  for (const auto& [id, old, content] : {std::tuple(318, "3", two), std::tuple(319, "4", four)}) {
+    model["vocab"].erase(old);
+    model["vocab"][content] = id;
+    json["added_tokens"].push_back({{"id", id}, {"content", content}, {"special", false}, {"normalized", false}});
+  }
+  model["merges"].insert(model["merges"].begin(), {space + " " + space, two + " " + two});
+  folder.Write("tokenizer.json", json.dump());
+  const auto opened = OpenHuggingFace(folder.path(), "");
+  ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+  const Metadata& spaces = *opened->metadata;
+  expect(spaces, "if x:\n    y", {291, 301, 284, 315, 61, 13, 319, 310});
+  expect(spaces, "a     and", {287, 319, 268});
+  expect(spaces, "the       the      ", {286, 288, 285, 319, 318, 261, 319, 318});
+
+  // The same as user-defined pieces of a tokenizer.model: text, score 0, type 4. Named once more in tokenizer_config.json or not.
+  std::string pieces = ReadWholeFile(kFolders + "sentencepiece/bpe.model");
+  for (const std::string& text : {two, four}) {
+    const std::string piece =
+        "\x0a" + std::string(1, static_cast<char>(text.size())) + text + std::string("\x15\0\0\0\0\x18\x04", 7);
+    pieces += "\x0a" + std::string(1, static_cast<char>(piece.size())) + piece;
+  }
+  const Json named = {{"331", {{"content", four}, {"special", false}, {"normalized", false}}}};
+  for (const Json& config : {Json::object(), Json{{"added_tokens_decoder", named}}}) {
+    const auto metadata = OpenPieces(pieces, config);
+    ASSERT_TRUE(metadata.ok()) << metadata.status().ToString();
+    expect(**metadata, "if x:\n    y", {291, 301, 319, 291, 327, 317, 13, 331, 328});
+    expect(**metadata, "the     the  ", {263, 331, 263, 330});
+    expect(**metadata, "the   quick", {263, 330, 291, 286, 301, 277});
+    expect(**metadata, "  the", {330, 263});
+  }
+}
+
 TEST(HuggingFace, AnUnknownPreTokenizerNamesTheOverride) {
   const TempFolder folder;
   WriteHuggingFaceFolder(kGolden + "qwen2", folder.path());
