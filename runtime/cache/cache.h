@@ -155,8 +155,8 @@ class Sequence {
   int64_t Reachable(int64_t length) const;
   // Drops slots [first, last) and moves what follows down, without touching a key: see runs(). The rest of the text is
   // then no longer what a prefill of its tokens would give. What lay before `first` and was given back stays so, even where
-  // less than a lookback follows: the group's layers do not see it. REQUIRES: multiples of block_tokens(), first <= last <=
-  // length(); no states.
+  // less than a lookback follows: the group's layers do not see it, until the text is cut to `first` or less. REQUIRES: multiples of
+  // block_tokens(), first <= last <= length(); no states.
   void Drop(int64_t first, int64_t last);
   // A copy that shares every page. Copies of the last, partly filled page happen when one of them writes.
   Sequence Fork() const;
@@ -200,6 +200,7 @@ class Sequence {
   void GiveBackBelow(size_t group, int64_t slot);
   void GiveBackPassed(int64_t spare);
   void NoteLost();
+  int64_t LostAfterCut(size_t group, int64_t length) const;
   uint32_t PageOfBlock(PrefixIndex::Block block, size_t group, size_t index) const;
   bool Reaches(size_t group, int64_t length, std::span<const PrefixIndex::Block> chain) const;
   void TakeBack(int64_t length);

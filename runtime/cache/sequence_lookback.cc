@@ -59,11 +59,17 @@ std::vector<PrefixIndex::Block> Sequence::Chain() const {
   return chain;
 }
 
+// Slots of the group below this one are seen by nobody once the sequence is cut to `length`. A cut into what is pure ends all of it:
+// the text is one like others then, and its blocks are found by content.
+int64_t Sequence::LostAfterCut(size_t g, int64_t length) const {
+  return length <= pure_ || length <= lost_[g] ? 0 : lost_[g];
+}
+
 // Whether all is there that a token at slot `length` sees of the group.
 bool Sequence::Reaches(size_t g, int64_t length, std::span<const PrefixIndex::Block> chain) const {
   if (length == 0 || pool_->lookback(g) == 0) return true;
   const size_t tokens = pool_->layout(g).page_tokens, per_block = pool_->block_tokens() / tokens;
-  const int64_t first = std::max(FirstSeen(g, length), length > lost_[g] ? lost_[g] : 0);
+  const int64_t first = std::max(FirstSeen(g, length), LostAfterCut(g, length));
   for (size_t i = static_cast<size_t>(first) / tokens; i < PagesFor(g, length); ++i) {
     if (table_[g][i] != kHole) continue;
     if (i / per_block >= chain.size() || PageOfBlock(chain[i / per_block], g, i % per_block) == kHole) return false;
@@ -89,7 +95,7 @@ void Sequence::TakeBack(int64_t length) {
   if (length == length_) return;
   const std::vector<PrefixIndex::Block> chain = length == 0 ? std::vector<PrefixIndex::Block>() : Chain();
   for (size_t g = 0; g < table_.size(); ++g) {
-    if (length <= lost_[g]) lost_[g] = 0;
+    lost_[g] = LostAfterCut(g, length);
     const size_t tokens = pool_->layout(g).page_tokens, per_block = pool_->block_tokens() / tokens;
     const int64_t first = std::max(FirstSeen(g, length), lost_[g]);
     for (size_t i = static_cast<size_t>(first) / tokens; i < PagesFor(g, length); ++i) {

@@ -17,6 +17,7 @@ struct Entry {
   std::vector<int32_t> tokens;
   std::vector<uint32_t> values;
   std::vector<int64_t> positions;  // that the keys were rotated to
+  size_t pure = SIZE_MAX;          // tokens that no drop lies before; what they hold is what any reading of them gives
   std::vector<size_t> lost;  // [groups] first slots that are near enough to be seen, and were given back before a drop
 };
 
@@ -146,7 +147,7 @@ class Model {
   }
 
   void Start() {
-    Entry entry{Sequence(pool_.get()), {}, {}, {}, std::vector<size_t>(pool_->groups())};
+    Entry entry{Sequence(pool_.get()), {}, {}, {}, SIZE_MAX, std::vector<size_t>(pool_->groups())};
     std::vector<int32_t> prompt(Random(200));
     const size_t text = Random(3);
     for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = NextToken(text, i);
@@ -158,10 +159,14 @@ class Model {
     entries_.push_back(std::move(entry));
   }
 
-  // The naive side of appending.
-  static void Note(Entry& entry, std::span<const int32_t> tokens) {
+  // The naive side of appending. A text that nothing was dropped from misses nothing.
+  void Note(Entry& entry, std::span<const int32_t> tokens) const {
     for (int32_t token : tokens) {
-      entry.values.push_back(ContentAfter(entry.values.empty() ? 0 : entry.values.back(), token));
+      const auto see = [&](size_t g, int64_t slot) {
+        const bool lost = entry.tokens.size() > entry.pure && static_cast<size_t>(slot) < entry.lost[g];
+        return lost ? 0 : entry.values[static_cast<size_t>(slot)];
+      };
+      entry.values.push_back(ContentAt(*pool_, static_cast<int64_t>(entry.values.size()), token, see));
       entry.positions.push_back(entry.positions.empty() ? 0 : entry.positions.back() + 1);
       entry.tokens.push_back(token);
     }
@@ -189,7 +194,7 @@ class Model {
     if (action < 44) {
       Grow(entry, NextTokens(entry));
     } else if (action < 52) {
-      entries_.push_back({entry.sequence.Fork(), entry.tokens, entry.values, entry.positions, entry.lost});
+      entries_.push_back({entry.sequence.Fork(), entry.tokens, entry.values, entry.positions, entry.pure, entry.lost});
     } else if (action < 64) {
       Cut(entry);
     } else if (action < 72) {
@@ -228,11 +233,15 @@ class Model {
     entry.values.resize(cut);
     entry.tokens.resize(cut);
     entry.positions.resize(cut);
-    if (cut < length) {
-      for (size_t& slots : entry.lost) slots = cut <= slots ? 0 : slots;
-    }
+    if (cut < length) NoteCut(entry, cut);
     counts_.read_again += cut < keep ? 1 : 0;
     if (cut < keep) Grow(entry, again);
+  }
+
+  static void NoteCut(Entry& entry, size_t length) {
+    const bool pure = length <= entry.pure;
+    for (size_t& slots : entry.lost) slots = pure || length <= slots ? 0 : slots;
+    if (pure) entry.pure = SIZE_MAX;
   }
 
   void Drop(Entry& entry) {
@@ -254,13 +263,11 @@ class Model {
   // What no token saw when the text still had all is gone for good, where the kept beginning has it.
   void NoteLost(Entry& entry, size_t first, size_t last) {
     const size_t length = entry.values.size(), after = length - (last - first);
+    if (first == last) return;
+    if (last == length) return NoteCut(entry, first);
+    entry.pure = std::min(entry.pure, first);
     for (size_t g = 0; g < pool_->groups(); ++g) {
       size_t& lost = entry.lost[g];
-      if (first == last) continue;
-      if (last == length) {
-        lost = first <= lost ? 0 : lost;
-        continue;
-      }
       const size_t tokens = pool_->layout(g).page_tokens;
       lost = std::max(lost, FirstSeen(g, length) / tokens * tokens);
       lost -= std::min(lost, last) - std::min(lost, first);
@@ -288,6 +295,10 @@ class Model {
     }
     ASSERT_TRUE(reader->ReadPages(*restored).ok());
     entry.sequence = std::move(*restored);
+    entry.pure = 0;  // a file does not say where the gap was
+    for (size_t g = 0; g < pool_->groups(); ++g) {
+      if (entry.lost[g] <= FirstSeen(g, entry.values.size())) entry.lost[g] = 0;
+    }
     ++counts_.restored;
   }
 

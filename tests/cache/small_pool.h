@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -56,20 +57,46 @@ inline Status AppendValues(Sequence& sequence, const std::vector<uint32_t>& valu
   return Status();
 }
 
-// What a slot holds, as keys and values do: decided by its token and by all before it.
-inline uint32_t ContentAfter(uint32_t before, int32_t token) {
-  uint32_t value = (before ^ static_cast<uint32_t>(token + 1)) * 0x9E3779B1u;
-  return value ^ value >> 15;
+inline uint32_t Mixed(uint32_t before, uint32_t value) {
+  const uint32_t mixed = (before ^ value) * 0x9E3779B1u;
+  return mixed ^ mixed >> 15;
 }
 
-// Appends tokens with such content.
+// What a slot holds, as keys and values do: decided by its token and by what the token sees in each group.
+// see(group, slot): what lies there, 0 for a hole.
+template <class See>
+uint32_t ContentAt(const PagePool& pool, int64_t slot, int32_t token, const See& see) {
+  uint32_t content = Mixed(0, static_cast<uint32_t>(token + 1));
+  for (size_t g = 0; g < pool.groups(); ++g) {
+    const auto lookback = static_cast<int64_t>(pool.lookback(g));
+    // The slot before stands for all before it, which its own content depends on.
+    int64_t seen = lookback == 0 ? slot - 1 : slot + 1 - lookback;
+    for (seen = std::max<int64_t>(seen, 0); seen < slot; ++seen) content = Mixed(content, see(g, seen));
+  }
+  return content;
+}
+
+// What slots hold that are read with all that they should see, after those that `values` has.
+inline void AppendContents(const PagePool& pool, std::span<const int32_t> tokens, std::vector<uint32_t>& values) {
+  for (int32_t token : tokens) {
+    const auto slot = static_cast<int64_t>(values.size());
+    values.push_back(
+        ContentAt(pool, slot, token, [&](size_t, int64_t seen) { return values[static_cast<size_t>(seen)]; }));
+  }
+}
+
+// Appends tokens with the contents that follow from the pages that are there.
 inline Status AppendTokens(Sequence& sequence, std::span<const int32_t> tokens) {
-  const int64_t length = sequence.length();
-  MOONLIT_RETURN_IF_ERROR(sequence.Reserve(length + static_cast<int64_t>(tokens.size())));
-  uint32_t value = length == 0 ? 0 : Get(sequence, 0, length - 1);
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    value = ContentAfter(value, tokens[i]);
-    Put(sequence, length + static_cast<int64_t>(i), value);
+  const PagePool& pool = *sequence.pool();
+  int64_t slot = sequence.length();
+  MOONLIT_RETURN_IF_ERROR(sequence.Reserve(slot + static_cast<int64_t>(tokens.size())));
+  const auto see = [&](size_t g, int64_t seen) {
+    const size_t page = static_cast<size_t>(seen) / pool.layout(g).page_tokens;
+    return sequence.page(g, page) == Sequence::kHole ? 0 : Get(sequence, g, seen);
+  };
+  for (int32_t token : tokens) {
+    Put(sequence, slot, ContentAt(pool, slot, token, see));
+    ++slot;
   }
   sequence.Commit(tokens);
   return Status();
