@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "models/arch/architecture.h"
+#include "models/common/gemma_scale.h"
 
 namespace moonlit {
 namespace {
@@ -23,8 +24,6 @@ Result<ModelConfig> ReadGemma(const Metadata& metadata, const WeightSource& sour
   return ReadConfig(metadata, source, "gemma", {});
 }
 
-// The largest model of each generation scales its scores by width / heads instead of the size of a head: no key says so, but the
-// number of layers does.
 void ScaleByWidth(ModelConfig& config, size_t layers_of_largest) {
   if (config.layers != layers_of_largest) return;
   config.attention_scale =
@@ -38,7 +37,7 @@ Result<ModelConfig> ReadGemma2(const Metadata& metadata, const WeightSource& sou
                  {.keys = {"attn_logit_softcapping", "final_logit_softcapping", "attention.sliding_window"}}));
   if (config.window == 0) config.window = 4096;
   MOONLIT_ASSIGN_OR_RETURN(config.local, ReadLocalLayers(metadata, config, 2));
-  ScaleByWidth(config, 46);
+  ScaleByWidth(config, kLayersOfLargestGemma2);
   return config;
 }
 
@@ -51,7 +50,7 @@ Result<ModelConfig> ReadGemma3(const Metadata& metadata, const WeightSource& sou
   config.local_rope = UnscaledRope(config.rope);
   config.local_rope.base = reader.Number("rope.freq_base_swa", 1.001, 1e15, 10000.0);
   MOONLIT_RETURN_IF_ERROR(reader.status());
-  ScaleByWidth(config, 62);
+  ScaleByWidth(config, kLayersOfLargestGemma3);
   return config;
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "models/common/gemma_scale.h"
+
 namespace moonlit {
 namespace {
 
@@ -92,7 +94,10 @@ void GemmaKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap
   for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"}) {
     if (config.Has(cap)) metadata.Set(prefix + cap, config.Number(cap));
   }
-  config.Expect("query_pre_attn_scalar", config.HeadDim());
+  const bool largest =
+      config.Count("num_hidden_layers") == (usual == 2 ? kLayersOfLargestGemma2 : kLayersOfLargestGemma3);
+  const double by_width = double{1} * config.Count("hidden_size") / config.Count("num_attention_heads");
+  config.Expect("query_pre_attn_scalar", largest ? by_width : config.HeadDim());
 }
 
 void ArceeKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {

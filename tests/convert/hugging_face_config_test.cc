@@ -130,6 +130,24 @@ TEST(HuggingFace, GemmasLayersAreAsTheConfigSays) {
   }
 }
 
+// What models/arch/gemma.cc divides by: in the 27Bs, which it knows by their layers, not the size of a head.
+TEST(HuggingFace, GemmasScalesAreTheOnesComputed) {
+  const auto scalar = [](const char* family, int layers, double value) {
+    return MapWith(family, {{"num_hidden_layers", layers},
+                            {"layer_types", nullptr},
+                            {"hidden_size", 4608},
+                            {"num_attention_heads", 32},
+                            {"head_dim", 128},
+                            {"query_pre_attn_scalar", value}});
+  };
+  for (const auto& [family, largest] : {std::pair{"gemma2", 46}, std::pair{"gemma3", 62}}) {
+    EXPECT_TRUE(scalar(family, largest, 144).ok()) << scalar(family, largest, 144).status().ToString();
+    ExpectNamed(scalar(family, largest, 128), Code::kUnsupported, "query_pre_attn_scalar");
+    EXPECT_TRUE(scalar(family, largest - 1, 128).ok());
+    ExpectNamed(scalar(family, largest - 1, 144), Code::kUnsupported, "query_pre_attn_scalar");
+  }
+}
+
 TEST(HuggingFace, LayersWithoutRopeAreTheUsualOnesOrRefused) {
   EXPECT_TRUE(MapWith("smollm3", {{"no_rope_layers", {1, 1, 1, 0}}}).ok());
   ExpectNamed(MapWith("smollm3", {{"no_rope_layers", {1, 0, 1, 0}}}), Code::kUnsupported, "no_rope_layers");
