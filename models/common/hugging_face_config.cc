@@ -347,8 +347,7 @@ void HuggingFaceConfig::SetRopeKeys(const std::string& prefix, std::string_view 
                 type.substr(0, 60).c_str(), other.empty() ? "" : ", ", std::string(other).c_str()));
   }
   if (type == "yarn") {
-    const double original = RopeNumber("original_max_position_embeddings", Count("max_position_embeddings"));
-    metadata.Set(scaling + "original_context_length", static_cast<uint32_t>(std::fmin(original, INT32_MAX)));
+    metadata.Set(scaling + "original_context_length", OriginalContext());
     const auto copy = [&](const char* from, const char* to) {
       if (const double value = RopeNumber(from, 0); value > 0) metadata.Set(scaling + to, static_cast<float>(value));
     };
@@ -361,17 +360,20 @@ void HuggingFaceConfig::SetRopeKeys(const std::string& prefix, std::string_view 
     metadata.Set(prefix + "rope.freq_base_swa", static_cast<float>(theta));
 }
 
-// Of both lengths: the field beside the kind of RoPE, as the files of transformers 5 have it, or at the top.
-double HuggingFaceConfig::OriginalContext() {
+// At the top as Phi-3's first files have it, which is what transformers prefers, or beside the kind of RoPE.
+uint32_t HuggingFaceConfig::OriginalContext() {
   const char* field = "original_max_position_embeddings";
-  const double inside = RopeNumber(field, 0);
-  if (inside > 0) return inside;
-  return Count(Has(field) ? field : "max_position_embeddings");
+  if (Has(field)) return Count(field);
+  const double inside = RopeNumber(field, Count("max_position_embeddings"));
+  if (inside >= 1 && inside <= INT32_MAX) return static_cast<uint32_t>(inside);
+  Fail(Errorf(Code::kCorrupt, "config.json: RoPE's %s: expected 1 to 2^31 - 1, found %g", field, inside));
+  return 1;
 }
 
 double HuggingFaceConfig::LongRopeMagnitude() {
   if (RopeType() != "longrope") return 0;
-  const double original = OriginalContext(), factor = Count("max_position_embeddings") / original;
+  const double original = OriginalContext();
+  const double factor = RopeNumber("factor", Count("max_position_embeddings") / original);
   const double usual = factor > 1 && original > 1 ? std::sqrt(1 + std::log(factor) / std::log(original)) : 1.0;
   return RopeNumber("attention_factor", usual);
 }

@@ -60,8 +60,8 @@ class HuggingFaceConfig {
   std::vector<MadeTensor> RopeTensors();
   // LongRoPE's factor of cos and sin; 0: another kind of RoPE.
   double LongRopeMagnitude();
-  // Tokens that the model was first made for.
-  double OriginalContext();
+  // Tokens that the model was first made for, 1 to 2^31 - 1.
+  uint32_t OriginalContext();
 
   const Status& status() const { return status_; }
 

@@ -25,7 +25,7 @@ void LongRopeKeys(HuggingFaceConfig& config, const std::string& prefix, Metadata
   const double factor = config.LongRopeMagnitude();
   if (factor <= 0) return;
   metadata.Set(prefix + "rope.scaling.type", std::string("longrope"));
-  metadata.Set(prefix + "rope.scaling.original_context_length", static_cast<uint32_t>(config.OriginalContext()));
+  metadata.Set(prefix + "rope.scaling.original_context_length", config.OriginalContext());
   metadata.Set(prefix + "rope.scaling.attn_factor", static_cast<float>(factor));
 }
 
@@ -154,9 +154,7 @@ void PhiKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& 
 }
 
 void Phi3Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
-  const char* original = "original_max_position_embeddings";
-  metadata.Set(prefix + "rope.scaling.original_context_length",
-               config.Count(config.Has(original) ? original : "max_position_embeddings"));
+  metadata.Set(prefix + "rope.scaling.original_context_length", config.OriginalContext());
   metadata.Set(prefix + "rope.dimension_count", config.RotaryDim(1.0));
   metadata.Set(prefix + "attention.sliding_window",
                config.Has("sliding_window") ? config.Count("sliding_window") : uint32_t{0});

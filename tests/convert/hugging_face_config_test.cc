@@ -198,6 +198,36 @@ TEST(HuggingFace, FamiliesKeepTheConfigsScaling) {
   }
 }
 
+// Where the original length stands does not matter: which factors are bound and how much cos and sin grow follow from one number.
+TEST(HuggingFace, LongRopesOriginalLengthIsOneNumber) {
+  const auto golden = nlohmann::json::parse(ReadWholeFile(kGolden + "phi3-long/golden.json"))["hf_config"];
+  const auto map = [&](const nlohmann::json& top, const nlohmann::json& inside,
+                       const nlohmann::json& factor = nullptr) {
+    nlohmann::json rope = golden["rope_parameters"];
+    rope["original_max_position_embeddings"] = inside;
+    rope["factor"] = factor;
+    return MapWith("phi3-long", {{"rope_parameters", rope}, {"original_max_position_embeddings", top}});
+  };
+  const std::string scaling = "phi3.rope.scaling.";
+  const double grown = map(32, 32)->metadata.GetFloat(scaling + "attn_factor").value();
+  EXPECT_GT(grown, 1.0);
+  for (const auto& mapped : {map(32, 32), map(32, nullptr), map(nullptr, 32), map(nullptr, 32.0), map(32, 64)}) {
+    ASSERT_TRUE(mapped.ok()) << mapped.status().ToString();
+    EXPECT_EQ(mapped->metadata.GetUint(scaling + "original_context_length").value(), 32u);
+    EXPECT_EQ(mapped->metadata.GetFloat(scaling + "attn_factor").value(), grown);
+  }
+  EXPECT_EQ(map(nullptr, nullptr)->metadata.GetUint(scaling + "original_context_length").value(), 256u);
+  EXPECT_EQ(map(nullptr, nullptr)->metadata.GetFloat(scaling + "attn_factor").value(), 1.0);
+  EXPECT_GT(map(32, 32, 64.0)->metadata.GetFloat(scaling + "attn_factor").value(), grown);
+  for (const double inside : {1e30, 2147483648.0, 0.5})
+    ExpectNamed(map(nullptr, inside), Code::kCorrupt, "original_max_position_embeddings");
+  ExpectNamed(map(1e30, 32), Code::kCorrupt, "original_max_position_embeddings");
+  ExpectNamed(
+      MapWith("llama-yarn", {{"rope_parameters",
+                              {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 1e30}}}}),
+      Code::kCorrupt, "original_max_position_embeddings");
+}
+
 // transformers 5 lets rope_scaling replace rope_parameters, transformers 4 knows no rope_parameters.
 TEST(HuggingFace, TwoKindsOfRopeAreRefused) {
   const nlohmann::json plain = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
