@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Generating text: pieces as they come, a stop string, and why it ended. */
+ * Generating text: pieces and tokens as they come, a stop string, why it ended, and going on. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +8,14 @@
 static int print_piece(void* user, const char* piece, size_t length) {
   (void)user;
   return fwrite(piece, 1, length, stdout) == length ? 0 : 1; /* anything but 0 stops */
+}
+
+static size_t tokens;
+static int count_token(void* user, int32_t id) {
+  (void)user;
+  (void)id;
+  ++tokens;
+  return 0;
 }
 
 int main(void) {
@@ -36,6 +44,13 @@ int main(void) {
   result.size = sizeof result;
   if (moonlit_generate(session, ids, count, &options, &result, &error) != MOONLIT_OK) goto done;
   printf("[%zu tokens read, stopped by a string: %d]\n", result.prompt_tokens, result.finish == MOONLIT_FINISH_STOP);
+
+  /* Going on in the same session: it has read everything but the last token. */
+  options.stop_count = 0;
+  options.max_tokens = 5;
+  options.token = count_token;
+  if (moonlit_generate(session, &result.last_token, 1, &options, &result, &error) != MOONLIT_OK) goto done;
+  printf("\n[%zu tokens, of which the session has not read the last: %d]\n", tokens, result.last_token >= 0);
   code = 0;
 
 done:
@@ -48,4 +63,6 @@ done:
 /* Prints:
  * 光，疑是地上霜。
  * [5 tokens read, stopped by a string: 1]
+ * 望明月，低
+ * [5 tokens, of which the session has not read the last: 1]
  */

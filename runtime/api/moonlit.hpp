@@ -163,14 +163,16 @@ class Session {
     if (moonlit_session_set_taps(handle_.get(), nullptr, &error) == MOONLIT_OK) taps_.reset();
     return MakeError(error);
   }
-  // text(piece): return false to stop. The callbacks and `user` inside `options` are replaced.
+  // text(piece), token(id): return false to stop. The callbacks and `user` inside `options` are replaced.
   Expected<moonlit_generate_result> Generate(std::span<const int32_t> prompt, moonlit_generate_options options,
                                              const std::function<bool(std::string_view piece)>& text,
-                                             const std::function<void(size_t done, size_t total)>& prefill = {}) {
+                                             const std::function<void(size_t done, size_t total)>& prefill = {},
+                                             const std::function<bool(int32_t id)>& token = {}) {
     struct Callbacks {
       const std::function<bool(std::string_view)>* text;
       const std::function<void(size_t, size_t)>* prefill;
-    } callbacks{&text, &prefill};
+      const std::function<bool(int32_t)>* token;
+    } callbacks{&text, &prefill, &token};
     options.user = &callbacks;
     options.text = [](void* user, const char* piece, size_t length) {
       const auto& fn = *static_cast<Callbacks*>(user)->text;
@@ -179,6 +181,10 @@ class Session {
     options.prefill_progress = [](void* user, size_t done, size_t total) {
       const auto& fn = *static_cast<Callbacks*>(user)->prefill;
       if (fn) fn(done, total);
+    };
+    options.token = [](void* user, int32_t id) {
+      const auto& fn = *static_cast<Callbacks*>(user)->token;
+      return fn && !fn(id) ? 1 : 0;
     };
     moonlit_generate_result result = {};
     result.size = sizeof result;

@@ -52,6 +52,9 @@ GenerateOptions ToGenerateOptions(const moonlit_generate_options& from, const st
       return text(user, piece.data(), piece.size()) == 0;
     };
   }
+  if (from.token != nullptr) {
+    to.token = [token = from.token, user = from.user](int32_t id) { return token(user, id) == 0; };
+  }
   if (from.prefill_progress != nullptr) {
     to.prefill_progress = [progress = from.prefill_progress, user = from.user](size_t done, size_t total) {
       progress(user, done, total);
@@ -243,6 +246,8 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
       full.decode_seconds = done.decode_seconds;
       full.reused_tokens = done.reused_tokens;
       full.context_shifts = done.shifts;
+      full.last_token = done.last_token;
+      full.end_token = done.end_token;
       moonlit::api::WriteSized(full, result->size, result);
     }
     return Status();

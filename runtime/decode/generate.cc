@@ -141,10 +141,11 @@ class Generation {
     }
     MOONLIT_RETURN_IF_ERROR(chooser_.AcceptChosen(id));
     result_.tokens.push_back(id);
-    if (options_.token) options_.token(id);
+    result_.last_token = id;
+    const bool refused = options_.token && !options_.token(id);
     result_.stop_index = output_.Add(id);
     if (result_.stop_index >= 0) return End(Finish::kStop);
-    if (output_.refused()) return End(Finish::kCancelled);
+    if (refused || output_.refused()) return End(Finish::kCancelled);
     if (chooser_.must_end()) return End(Finish::kEnd);
     if (options_.max_tokens != 0 && result_.tokens.size() >= options_.max_tokens) return End(Finish::kLength);
     if (static_cast<size_t>(session_.length()) < engine_.options().n_ctx) return true;
@@ -160,6 +161,7 @@ class Generation {
     const Status status = engine_.Step({&span, 1}, &logits_, options_.cancel);
     if (status.code() == Code::kCancelled) return End(Finish::kCancelled);
     MOONLIT_RETURN_IF_ERROR(status);
+    result_.last_token = -1;
     return true;
   }
 

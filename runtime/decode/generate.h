@@ -7,8 +7,10 @@
 //   MOONLIT_ASSIGN_OR_RETURN(Sampler sampler, Sampler::Create({}));
 //   MOONLIT_ASSIGN_OR_RETURN(GenerateResult result, Generate(*engine, *session, prompt, sampler, options));
 //
-// Afterwards the session holds the prompt and every generated token but the last, which no step has read; whoever goes
-// on puts it before the next prompt. Where the chooser knows that nothing may follow (a grammar), the text ends with kEnd.
+// Afterwards the session holds the prompt and every generated token but GenerateResult::last_token, which no step has read; whoever
+// goes on puts it before the next prompt. There is none after kEnd by an end token, which is chosen from the logits of what was read,
+// and after a cancellation that came between a step and the next choice. Where the chooser knows that nothing may follow (a grammar),
+// the text ends with kEnd.
 #pragma once
 
 #include <atomic>
@@ -38,8 +40,8 @@ struct GenerateOptions {
   size_t keep = 0;
   // Whole UTF-8 characters, as soon as they are sure to stay; never empty. Returning false ends the generation.
   std::function<bool(std::string_view piece)> text;
-  // Every chosen token that became part of the text, before its piece is given out.
-  std::function<void(int32_t id)> token;
+  // Every chosen token that became part of the text, before its piece is given out. Returning false ends the generation behind it.
+  std::function<bool(int32_t id)> token;
   // Prompt tokens done, of total, after each prefill step.
   std::function<void(size_t done, size_t total)> prefill_progress;
   const std::atomic<bool>* cancel = nullptr;  // any thread may set it: ends before the next tile of work
@@ -60,7 +62,8 @@ struct GenerateResult {
   size_t prompt_tokens = 0;     // fed before the first token; 0 when prefill was cancelled
   size_t reused_tokens = 0;     // of these, taken from the cache instead of computed
   std::vector<int32_t> tokens;  // chosen, without the end token
-  int32_t end_token = -1;       // the token that ended the text (kEnd)
+  int32_t last_token = -1;      // the last of them while the session has not read it; -1: it has read all
+  int32_t end_token = -1;       // the token that ended the text (kEnd), which is not read either; -1: none
   size_t shifts = 0;            // how often a full context made room (context_shift)
   double prefill_seconds = 0;   // prompt to logits
   double decode_seconds = 0;    // first choice to last

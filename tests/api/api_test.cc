@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -63,6 +64,92 @@ TEST_F(Api, TextComesOutInPieces) {
   EXPECT_EQ(result.finish, MOONLIT_FINISH_LENGTH);
   EXPECT_EQ(result.prompt_tokens, prompt.size());
   EXPECT_EQ(result.generated_tokens, 6u);
+}
+
+// In one go, and in two, where the second begins with the token that the first left unread: the same tokens, drawn by one sampler.
+TEST_F(Api, AGenerationGoesOnWithItsLastToken) {
+  const auto generate = [&](const std::vector<size_t>& lengths) {
+    EXPECT_EQ(moonlit_session_truncate(session_, 0, &error_), MOONLIT_OK);
+    moonlit_sampler* sampler = nullptr;
+    EXPECT_EQ(moonlit_sampler_new(model_, 7, &sampler, &error_), MOONLIT_OK);
+    for (const moonlit_sampler_kind kind : {MOONLIT_SAMPLER_PENALTIES, MOONLIT_SAMPLER_DRAW}) {
+      moonlit_sampler_step step;
+      moonlit_sampler_step_init(&step, sizeof step);
+      step.kind = kind;
+      step.repeat_penalty = 1.3f;
+      EXPECT_EQ(moonlit_sampler_append(sampler, &step, &error_), MOONLIT_OK);
+    }
+    std::vector<int32_t> prompt = Ids("床前明月"), tokens;
+    for (const size_t length : lengths) {
+      moonlit_generate_options options;
+      moonlit_generate_options_init(&options, sizeof options);
+      options.sampler = sampler;
+      options.max_tokens = length;
+      options.ignore_end = 1;
+      options.user = &tokens;
+      options.token = [](void* user, int32_t id) {
+        static_cast<std::vector<int32_t>*>(user)->push_back(id);
+        return 0;
+      };
+      moonlit_generate_result result = {};
+      result.size = sizeof result;
+      EXPECT_EQ(moonlit_generate(session_, prompt.data(), prompt.size(), &options, &result, &error_), MOONLIT_OK)
+          << error_.message;
+      EXPECT_EQ(result.last_token, tokens.empty() ? -1 : tokens.back());
+      EXPECT_EQ(result.end_token, -1);
+      prompt = {result.last_token};
+    }
+    moonlit_sampler_free(sampler);
+    std::vector<int32_t> held(moonlit_session_length(session_)), all = Ids("床前明月");
+    moonlit_session_tokens(session_, held.data(), held.size());
+    held.push_back(prompt[0]);
+    all.insert(all.end(), tokens.begin(), tokens.end());
+    EXPECT_EQ(held, all) << "the session and the last token are the text";
+    return tokens;
+  };
+  const std::vector<int32_t> whole = generate({20});
+  EXPECT_EQ(whole.size(), 20u);
+  EXPECT_EQ(generate({10, 10}), whole);
+}
+
+TEST_F(Api, ATokenEndsAGeneration) {
+  const std::vector<int32_t> prompt = Ids("床前明月");
+  moonlit_generate_options options;
+  moonlit_generate_options_init(&options, sizeof options);
+  options.temperature = 0;
+  int left = 3;
+  options.user = &left;
+  options.token = [](void* user, int32_t) { return --*static_cast<int*>(user) == 0 ? 1 : 0; };
+  moonlit_generate_result result = {};
+  result.size = sizeof result;
+  ASSERT_EQ(moonlit_generate(session_, prompt.data(), prompt.size(), &options, &result, &error_), MOONLIT_OK);
+  EXPECT_EQ(result.finish, MOONLIT_FINISH_CANCELLED);
+  EXPECT_EQ(result.generated_tokens, 3u);
+  EXPECT_EQ(moonlit_session_length(session_), prompt.size() + 2);
+
+  // Callers that were compiled before there were the fields.
+  options.size = offsetof(moonlit_generate_options, token);
+  options.max_tokens = 4;
+  result.size = offsetof(moonlit_generate_result, last_token);
+  result.last_token = result.end_token = 12345;
+  ASSERT_EQ(moonlit_generate(session_, prompt.data(), prompt.size(), &options, &result, &error_), MOONLIT_OK);
+  EXPECT_EQ(result.generated_tokens, 4u);
+  EXPECT_EQ(result.last_token, 12345);
+  EXPECT_EQ(result.end_token, 12345);
+}
+
+TEST_F(Api, TheEndTokenIsNamedAndNotRead) {
+  const std::vector<int32_t> prompt = Ids("床前明月");
+  moonlit_generate_options options;
+  moonlit_generate_options_init(&options, sizeof options);
+  options.temperature = 0;
+  moonlit_generate_result result = {};
+  result.size = sizeof result;
+  ASSERT_EQ(moonlit_generate(session_, prompt.data(), prompt.size(), &options, &result, &error_), MOONLIT_OK);
+  ASSERT_EQ(result.finish, MOONLIT_FINISH_END);
+  EXPECT_NE(moonlit_token_is_end(model_, result.end_token), 0);
+  EXPECT_EQ(result.last_token, -1);
+  EXPECT_EQ(moonlit_session_length(session_), prompt.size() + result.generated_tokens);
 }
 
 TEST_F(Api, TruncatedSessionGivesTheSameLogits) {

@@ -84,7 +84,10 @@ TEST(Generate, TheModelReadsWhatWasChosen) {
   Script chooser(words);
   std::vector<int32_t> tokens;
   GenerateOptions options;
-  options.token = [&](int32_t id) { tokens.push_back(id); };
+  options.token = [&](int32_t id) {
+    tokens.push_back(id);
+    return true;
+  };
   ASSERT_TRUE(Generate(*engine, **session, kPrompt, chooser, options).ok());
   std::vector<int32_t> sequence = kPrompt;
   ASSERT_EQ(chooser.seen.size(), 4u);
@@ -310,6 +313,93 @@ TEST(Generate, ACallbackMaySayNo) {
   EXPECT_EQ(result->finish, Finish::kCancelled);
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(result->tokens.size(), 2u);
+}
+
+// What the session holds and last_token together are always all that was generated.
+TEST(Generate, SaysWhichTokenTheSessionHasNotRead) {
+  struct Case {
+    const char* what;
+    Finish finish;
+    std::vector<std::string> script;
+    std::string last;  // "": none
+    int32_t end;
+    std::function<void(GenerateOptions&)> change;
+  };
+  std::atomic<bool> cancel{false};
+  const Case cases[] = {
+      {"an end token", Finish::kEnd, {"one", "two"}, "", kEndToken, [](GenerateOptions&) {}},
+      {"an end token at once", Finish::kEnd, {}, "", kEndToken, [](GenerateOptions&) {}},
+      {"a stop string", Finish::kStop, {"one", "abc"}, "abc", -1, [](GenerateOptions& o) { o.stop = {"b"}; }},
+      {"a length", Finish::kLength, {"one", "two"}, "two", -1, [](GenerateOptions& o) { o.max_tokens = 2; }},
+      {"a full context", Finish::kContext, std::vector<std::string>(8, "one"), "one", -1, [](GenerateOptions&) {}},
+      {"a text that is refused",
+       Finish::kCancelled,
+       {"one", "two"},
+       "two",
+       -1,
+       [](GenerateOptions& o) { o.text = [](std::string_view piece) { return piece != "two"; }; }},
+      {"a token that is refused",
+       Finish::kCancelled,
+       {"one", "two"},
+       "two",
+       -1,
+       [](GenerateOptions& o) { o.token = [](int32_t id) { return id != WordToken("two"); }; }},
+      {"a flag before a step",
+       Finish::kCancelled,
+       {"one", "two"},
+       "two",
+       -1,
+       [&](GenerateOptions& o) {
+         o.cancel = &cancel;
+         o.text = [&](std::string_view piece) {
+           cancel = piece == "two";
+           return true;
+         };
+       }},
+  };
+  for (const Case& c : cases) {
+    const auto engine = MakeFakeEngine({.n_ctx = 10});
+    auto session = engine->NewSession();
+    Script chooser(Words(c.script));
+    GenerateOptions options;
+    c.change(options);
+    const auto result = Generate(*engine, **session, kPrompt, chooser, options);
+    ASSERT_TRUE(result.ok()) << c.what << ": " << result.status().ToString();
+    EXPECT_EQ(result->finish, c.finish) << c.what;
+    EXPECT_EQ(result->last_token, c.last.empty() ? -1 : WordToken(c.last)) << c.what;
+    EXPECT_EQ(result->end_token, c.end) << c.what;
+    std::vector<int32_t> expected = kPrompt, held((*session)->tokens().begin(), (*session)->tokens().end());
+    expected.insert(expected.end(), result->tokens.begin(), result->tokens.end());
+    if (result->last_token != -1) held.push_back(result->last_token);
+    EXPECT_EQ(held, expected) << c.what;
+  }
+}
+
+TEST(Generate, AFlagBetweenAStepAndTheNextChoiceLeavesNothingUnread) {
+  const auto engine = MakeFakeEngine();
+  auto session = engine->NewSession();
+  std::atomic<bool> cancel{false};
+  GenerateOptions options;
+  options.cancel = &cancel;
+  options.prefill_progress = [&](size_t done, size_t total) { cancel = done == total; };
+  Script chooser(Words({"one"}));
+  const auto result = Generate(*engine, **session, kPrompt, chooser, options);
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->finish, Finish::kCancelled);
+  EXPECT_EQ(result->prompt_tokens, kPrompt.size());
+  EXPECT_EQ(result->last_token, -1);
+  EXPECT_EQ((*session)->length(), 3);
+}
+
+// The text of a token that was refused is given out, and so is what waited for a stop string.
+TEST(Generate, ARefusedTokenIsTheLastOfTheText) {
+  GenerateOptions options;
+  options.stop = {"DEFGHIJ"};
+  options.token = [](int32_t id) { return id != WordToken("G"); };
+  const Outcome o = Replay(Words({"DEF", "G", "HI"}), options);
+  EXPECT_EQ(o.text, "DEFG");
+  EXPECT_EQ(o.result.finish, Finish::kCancelled);
+  EXPECT_EQ(o.result.tokens.size(), 2u);
 }
 
 TEST(Generate, ProgressOfThePrompt) {

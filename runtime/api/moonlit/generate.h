@@ -43,6 +43,9 @@ typedef struct moonlit_generate_options {
    * random numbers, a grammar), but what it looks back at becomes the session's tokens; moonlit_sampler_reset before a new text. It must be of the session's
    * model. In use during the call: MOONLIT_BUSY elsewhere. NULL (default): the fields. */
   moonlit_sampler* sampler;
+  /* Each generated token, before the piece that it completes; not the end token. Return non-zero to stop behind it: its text still comes.
+   * May be NULL. */
+  int (*token)(void* user, int32_t id);
 } moonlit_generate_options;
 
 /* The defaults. Any thread. */
@@ -53,7 +56,7 @@ typedef enum moonlit_finish {
   MOONLIT_FINISH_STOP = 1,     /* a stop string */
   MOONLIT_FINISH_LENGTH = 2,   /* max_tokens */
   MOONLIT_FINISH_CONTEXT = 3,  /* the context is full */
-  MOONLIT_FINISH_CANCELLED = 4 /* the callback or moonlit_session_cancel */
+  MOONLIT_FINISH_CANCELLED = 4 /* a callback or moonlit_session_cancel */
 } moonlit_finish;
 
 typedef struct moonlit_generate_result {
@@ -65,10 +68,23 @@ typedef struct moonlit_generate_result {
   double decode_seconds;
   size_t reused_tokens;  /* of prompt_tokens: taken from the cache instead of computed */
   size_t context_shifts; /* how often the full context made room */
+  int32_t last_token;    /* the last generated token while the session has not read it; -1: it has read all */
+  int32_t end_token;     /* what the model ended its text with (MOONLIT_FINISH_END), not read either; -1: nothing */
 } moonlit_generate_result;
 
 /* Appends the prompt to the session and generates. A prompt that does not fit is MOONLIT_EXHAUSTED with the needed and the allowed
- * number; it is never cut. `result` may be NULL. One call at a time. */
+ * number; it is never cut. `result` may be NULL. One call at a time.
+ *
+ * Afterwards the session holds what it held, the prompt, and all generated tokens but last_token, less what context shifts dropped. Whoever
+ * goes on puts last_token before the next prompt, or gives it alone to go on with the same text:
+ *   MOONLIT_FINISH_END        read are all tokens, and end_token is what a chat reads before its next turn; where a grammar ended the
+ *                             text there is a last_token and no end_token
+ *   MOONLIT_FINISH_STOP       all but last_token, which completed the stop string: tokens of that string are among those read
+ *   MOONLIT_FINISH_LENGTH     all but last_token
+ *   MOONLIT_FINISH_CONTEXT    all but last_token, which has no room
+ *   MOONLIT_FINISH_CANCELLED  all but last_token, if there is one: none when the end came between a step and the next choice. While the
+ *                             prompt was read (prompt_tokens is 0) the session is as it was before
+ * After an error it is as it was before, or, once the prompt is read, holds what was read until then. */
 MOONLIT_API moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, size_t prompt_count,
                                           const moonlit_generate_options* options, moonlit_generate_result* result,
                                           moonlit_error* error);
