@@ -65,14 +65,14 @@ TEST_P(ParallelForTest, GivesTheSameBits) {
   EXPECT_EQ(Logits(*model), expected);
 }
 
-// The file that a call with these options writes.
+// The file that a call with these options writes. The poem model's embedding is several tasks.
 std::string Quantized(const TempFolder& folder, moonlit_write_options& options) {
   const std::string out = folder.path() + "/out.gguf";
   options.type = "Q8_0";
+  options.allow_requantize = 1;
   options.threads = 3;
   moonlit_error error = {};
-  EXPECT_EQ(moonlit_quantize(MOONLIT_SOURCE_DIR "/tests/data/golden/llama/model.gguf", out.c_str(), &options, nullptr,
-                             &error),
+  EXPECT_EQ(moonlit_quantize(MOONLIT_SOURCE_DIR "/models/poet/poet-Q4_0.gguf", out.c_str(), &options, nullptr, &error),
             MOONLIT_OK)
       << error.message;
   return ReadWholeFile(out);
