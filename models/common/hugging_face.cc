@@ -50,7 +50,7 @@ class TensorMapper {
   TensorMapper(HuggingFaceConfig& config, const Family& family)
       : config_(config),
         family_(family),
-        layers_(config.Count("num_hidden_layers")),
+        layers_(config.Layers()),
         experts_(config.Experts()),
         heads_(config.Count("num_attention_heads")),
         kv_heads_(config.KvHeads()),
@@ -68,11 +68,16 @@ class TensorMapper {
 
   Result<std::vector<MappedTensor>> Finish() {
     std::vector<MappedTensor> tensors;
-    for (auto& [place, tensor] : tensors_) {
-      for (size_t e = 0; e < tensor.sources.size(); ++e) {
-        if (!tensor.sources[e].empty()) continue;
-        return Errorf(Code::kCorrupt, "tensor %s: the folder has no expert %zu of %zu", tensor.name.c_str(), e,
-                      tensor.sources.size());
+    for (auto& [place, gathered] : tensors_) {
+      MappedTensor& tensor = gathered.tensor;
+      size_t expected = 0;
+      for (auto& [part, source] : gathered.sources) {
+        if (part != expected++) break;
+        tensor.sources.push_back(std::move(source));
+      }
+      if (const size_t found = tensor.sources.size(); found != gathered.parts) {
+        return Errorf(Code::kCorrupt, "tensor %s: the folder has no expert %zu of %zu", tensor.name.c_str(), found,
+                      gathered.parts);
       }
       tensors.push_back(std::move(tensor));
     }
@@ -80,6 +85,13 @@ class TensorMapper {
   }
 
  private:
+  // A tensor whose parts are still coming in. Only those that came take room: how many there should be is the config's word.
+  struct Gathered {
+    MappedTensor tensor;                    // `sources` is filled at the end
+    size_t parts = 1;                       // that it should have
+    std::map<size_t, std::string> sources;  // by number
+  };
+
   // By the rules `full` is the tensor's name. Two tensors for one place are a fault of the config's.
   bool Apply(std::span<const NameRule> rules, const std::string& full, const std::string& name) {
     bool applied = false;
@@ -91,10 +103,11 @@ class TensorMapper {
       if (layer >= layers_ || (stacked && expert >= experts_)) continue;
       applied = true;
       const bool global = std::string_view(rule.from).find('%') == std::string_view::npos;
-      MappedTensor& tensor = tensors_[{global ? 0 : layer + 1, rule.to}];
+      Gathered& gathered = tensors_[{global ? 0 : layer + 1, rule.to}];
+      MappedTensor& tensor = gathered.tensor;
       tensor.name = WithLayer(rule.to, layer);
-      tensor.sources.resize(stacked ? experts_ : 1);
-      std::string& source = tensor.sources[stacked ? expert : 0];
+      gathered.parts = stacked ? experts_ : 1;
+      std::string& source = gathered.sources[stacked ? expert : 0];
       if (!source.empty()) {
         status_ = Errorf(Code::kCorrupt, "tensors \"%s\" and \"%s\" are both %s", source.substr(0, 200).c_str(),
                          name.substr(0, 200).c_str(), tensor.name.c_str());
@@ -125,7 +138,7 @@ class TensorMapper {
   const bool tied_;
   Status status_;
   // By layer (0: what belongs to none) and GGUF's pattern.
-  std::map<std::pair<size_t, std::string>, MappedTensor> tensors_;
+  std::map<std::pair<size_t, std::string>, Gathered> tensors_;
 };
 
 // Where a family of layer norms has none of these fields, its keys say it, or the architecture misses it.
@@ -146,7 +159,7 @@ uint32_t FeedForwardWidth(HuggingFaceConfig& config, const Family& family) {
 }
 
 void SetCommonKeys(HuggingFaceConfig& config, const Family& family, const std::string& prefix, MetadataMap& metadata) {
-  metadata.Set(prefix + "block_count", config.Count("num_hidden_layers"));
+  metadata.Set(prefix + "block_count", config.Layers());
   if ((family.flags & kOwnContext) == 0)
     metadata.Set(prefix + "context_length", config.Count("max_position_embeddings"));
   metadata.Set(prefix + "embedding_length", config.Count("hidden_size"));

@@ -134,7 +134,7 @@ std::vector<bool> HuggingFaceConfig::WindowedLayers() {
   std::vector<bool> windowed;
   const Json* types = Find("layer_types");
   if (types == nullptr) return windowed;
-  if (!types->is_array() || types->size() != Count("num_hidden_layers")) {
+  if (!types->is_array() || types->size() != Layers()) {
     Fail(Errorf(Code::kCorrupt, "config.json: layer_types: expected one a layer, found %s", Shown(*types).c_str()));
     return windowed;
   }
@@ -166,7 +166,7 @@ std::vector<bool> HuggingFaceConfig::WindowedLayers(uint32_t period) {
     }
   }
   std::vector<bool> windowed;
-  const uint32_t layers = std::min(Count("num_hidden_layers"), kMostLayers);
+  const uint32_t layers = Layers();
   for (uint32_t layer = 0; layer < layers; ++layer)
     windowed.push_back(letters.empty() ? (layer + 1) % period != 0 : letters[layer % letters.size()] == 'L');
   return windowed;
@@ -181,6 +181,13 @@ std::string HuggingFaceConfig::ClassName() const {
 std::string HuggingFaceConfig::ModelType() const {
   const Json* type = Find("model_type");
   return type != nullptr && type->is_string() ? type->get<std::string>() : std::string();
+}
+
+uint32_t HuggingFaceConfig::Layers() {
+  const uint32_t layers = Count("num_hidden_layers");
+  if (layers <= kMostLayers) return layers;
+  Fail(Errorf(Code::kCorrupt, "config.json: num_hidden_layers: expected 1 to %u, found %u", kMostLayers, layers));
+  return 1;
 }
 
 uint32_t HuggingFaceConfig::KvHeads() {

@@ -15,7 +15,7 @@
 
 namespace moonlit {
 
-inline constexpr uint32_t kMostLayers = 1024;  // what a config asks for beyond is refused where layers are counted
+inline constexpr uint32_t kMostLayers = 1024;
 
 class HuggingFaceConfig {
  public:
@@ -44,6 +44,7 @@ class HuggingFaceConfig {
 
   std::string ClassName() const;  // of "architectures"; may be empty
   std::string ModelType() const;
+  uint32_t Layers();   // 1 to kMostLayers
   uint32_t KvHeads();  // as many as heads when the config does not say
   uint32_t HeadDim();
   uint32_t Experts();  // 0: none

@@ -54,8 +54,7 @@ void SmolLm3Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataM
   config.Expect("no_rope_layer_interval", 4);
   if (!config.Has("no_rope_layers")) return;
   nlohmann::json usual = nlohmann::json::array();
-  for (uint32_t layer = 1; layer <= std::min(config.Count("num_hidden_layers"), kMostLayers); ++layer)
-    usual.push_back(layer % 4 != 0 ? 1 : 0);
+  for (uint32_t layer = 1; layer <= config.Layers(); ++layer) usual.push_back(layer % 4 != 0 ? 1 : 0);
   config.Expect("no_rope_layers", usual);
 }
 
@@ -94,8 +93,7 @@ void GemmaKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap
   for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"}) {
     if (config.Has(cap)) metadata.Set(prefix + cap, config.Number(cap));
   }
-  const bool largest =
-      config.Count("num_hidden_layers") == (usual == 2 ? kLayersOfLargestGemma2 : kLayersOfLargestGemma3);
+  const bool largest = config.Layers() == (usual == 2 ? kLayersOfLargestGemma2 : kLayersOfLargestGemma3);
   const double by_width = double{1} * config.Count("hidden_size") / config.Count("num_attention_heads");
   config.Expect("query_pre_attn_scalar", largest ? by_width : config.HeadDim());
 }
@@ -189,7 +187,7 @@ void Gemma4Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMa
   }
   if (config.Has("final_logit_softcapping"))
     metadata.Set(prefix + "final_logit_softcapping", config.Number("final_logit_softcapping"));
-  const uint32_t layers = std::min(config.Count("num_hidden_layers"), kMostLayers);
+  const uint32_t layers = config.Layers();
   const uint32_t sharing = config.CountOrNone("num_kv_shared_layers");
   metadata.Set(prefix + "attention.shared_kv_layers", sharing);
   metadata.Set(prefix + "embedding_length_per_layer_input", config.CountOrNone("hidden_size_per_layer_input"));

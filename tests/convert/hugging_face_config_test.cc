@@ -7,6 +7,7 @@
 #include "models/common/hugging_face.h"
 #include "nlohmann/json.hpp"
 #include "runtime/convert/hugging_face.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/support/hugging_face_folder.h"
 #include "tests/support/temp_folder.h"
 
@@ -331,6 +332,22 @@ TEST(HuggingFace, PoolsAsSentenceTransformersSays) {
   refused({module("Transformer", ""), module("Dense", "2_Dense")}, last, "Dense");
   refused(nlohmann::json::array({module("Pooling", "../1_Pooling")}), last, "../1_Pooling");
   EXPECT_EQ(open("bert", "none", last).status().code(), Code::kCorrupt);
+}
+
+// What a config claims takes no memory: a name in the folder does.
+TEST(HuggingFace, ClaimsOfLayersAndExpertsTakeNoRoom) {
+  for (const uint64_t layers : {uint64_t{1025}, uint64_t{2147483647}, uint64_t{1} << 40})
+    ExpectNamed(MapWith("qwen2", {{"num_hidden_layers", layers}, {"layer_types", nullptr}}), Code::kCorrupt,
+                "num_hidden_layers");
+  auto config = nlohmann::json::parse(ReadWholeFile(kGolden + "mixtral/golden.json"))["hf_config"];
+  config["num_hidden_layers"] = 1024u;
+  config["num_local_experts"] = 4096u;
+  std::vector<std::string> names;
+  for (int layer = 0; layer < 1024; ++layer)
+    names.push_back("model.layers." + std::to_string(layer) + ".block_sparse_moe.experts.0.w1.weight");
+  ResetAllocations();
+  ExpectNamed(MapHuggingFace(config, names), Code::kCorrupt, "expert 1 of 4096");
+  EXPECT_LT(PeakAllocatedBytes(), size_t{4} << 20);
 }
 
 TEST(HuggingFace, TwoTensorsForOnePlaceAreAFault) {
