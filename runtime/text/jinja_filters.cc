@@ -17,7 +17,7 @@ Value Trim(Machine& machine, const Value& input, const Arguments& arguments) {
   const Value characters = arguments.Bind("trim", {"chars"})[0];
   const Text text = ToText(input);
   const std::string set = characters.text() != nullptr ? characters.text()->bytes() : "";
-  machine.Step(1 + text.size() / 64);
+  PayForSearch(machine, text.size(), set.size());
   return machine.NewText(Strip(text, set, true, true));
 }
 
@@ -46,12 +46,13 @@ Value ChangeCase(Machine& machine, const Value& input, const Arguments& argument
 }
 
 // An attribute of an item, "a.b" of an attribute's.
-Value Attribute(const Value& item, std::string_view path) {
+Value Attribute(Machine& machine, const Value& item, std::string_view path) {
   const size_t dot = path.find('.');
   const Dict* dict = item.dict();
+  machine.PayForNames(1 + (dict != nullptr ? dict->entries.size() : 0), path.size());
   const Value* found = dict != nullptr ? dict->Find(path.substr(0, dot)) : nullptr;
   if (found == nullptr) return Value();
-  return dot == std::string_view::npos ? *found : Attribute(*found, path.substr(dot + 1));
+  return dot == std::string_view::npos ? *found : Attribute(machine, *found, path.substr(dot + 1));
 }
 
 Value JoinItems(Machine& machine, const Value& input, const Arguments& arguments) {
@@ -62,7 +63,8 @@ Value JoinItems(Machine& machine, const Value& input, const Arguments& arguments
   for (const Value& item : machine.Items(input)) {
     if (!first) out.Append(separator);
     first = false;
-    const Text text = ToText(bound[1].IsUndefined() ? item : Attribute(item, RequireText(bound[1], "join").bytes()));
+    const Text text =
+        ToText(bound[1].IsUndefined() ? item : Attribute(machine, item, RequireText(bound[1], "join").bytes()));
     machine.Pay(separator.size() + text.size());
     out.Append(text);
   }
@@ -92,11 +94,12 @@ Value ToString(Machine& machine, const Value& input, const Arguments& arguments)
   return input.text() != nullptr ? input : machine.NewText(ToText(input));
 }
 
-Value ToInteger(Machine&, const Value& input, const Arguments& arguments) {
+Value ToInteger(Machine& machine, const Value& input, const Arguments& arguments) {
   const Value otherwise = arguments.Bind("int", {"default"})[0];
   if (input.IsInteger()) return Value(input.AsInteger());
   if (input.IsNumber() && std::fabs(input.AsDouble()) < 9e18) return Value(static_cast<int64_t>(input.AsDouble()));
   if (input.text() != nullptr) {
+    machine.Step(1 + input.text()->size() / 64);
     const Text text = Strip(*input.text(), "", true, true);
     int64_t value = 0;
     const char* const end = text.bytes().data() + text.size();
@@ -106,10 +109,11 @@ Value ToInteger(Machine&, const Value& input, const Arguments& arguments) {
   return otherwise.IsUndefined() ? Value(int64_t{0}) : otherwise;
 }
 
-Value ToFloat(Machine&, const Value& input, const Arguments& arguments) {
+Value ToFloat(Machine& machine, const Value& input, const Arguments& arguments) {
   const Value otherwise = arguments.Bind("float", {"default"})[0];
   if (input.IsNumber()) return Value(input.AsDouble());
   if (input.text() != nullptr) {
+    machine.Step(1 + input.text()->size() / 64);
     const Text text = Strip(*input.text(), "", true, true);
     double value = 0;
     const char* const end = text.bytes().data() + text.size();
@@ -153,13 +157,19 @@ Value ItemPairs(Machine& machine, const Value& input, const Arguments& arguments
   return machine.NewList(std::move(pairs));
 }
 
+bool PaidLess(Machine& machine, const Value& a, const Value& b) {
+  PayForCompare(machine, a, b);
+  return Less(a, b);
+}
+
 Value SortDict(Machine& machine, const Value& input, const Arguments& arguments) {
   const Value pairs = ItemPairs(machine, input, Arguments());
   if (!arguments.positional.empty() || !arguments.named.empty()) Fail(Code::kUnsupported, "dictsort with arguments");
   std::vector<Value> sorted = pairs.list()->items;
   machine.Step(sorted.size() * 20);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Value& a, const Value& b) { return Less(a.list()->items[0], b.list()->items[0]); });
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const Value& a, const Value& b) {
+    return PaidLess(machine, a.list()->items[0], b.list()->items[0]);
+  });
   return machine.NewList(std::move(sorted));
 }
 
@@ -168,15 +178,19 @@ Value SortItems(Machine& machine, const Value& input, const Arguments& arguments
   std::vector<Value> items = machine.Items(input);
   const std::string path = bound[2].text() != nullptr ? bound[2].text()->bytes() : "";
   machine.Step(items.size() * 20);
-  const auto key = [&](const Value& item) {
-    Value value = path.empty() ? item : Attribute(item, path);
-    if (value.text() == nullptr || Truth(bound[1])) return value;
-    return Value::OfText(WithCase(*value.text(), Case::kLower));
-  };
-  std::stable_sort(items.begin(), items.end(), [&](const Value& a, const Value& b) {
-    machine.Step(1);
-    return Truth(bound[0]) ? Less(key(b), key(a)) : Less(key(a), key(b));
+  std::vector<std::pair<Value, Value>> keyed;  // and the item
+  for (Value& item : items) {
+    Value key = path.empty() ? item : Attribute(machine, item, path);
+    if (key.text() != nullptr && !Truth(bound[1])) {
+      machine.Pay(key.text()->size());
+      key = Value::OfText(WithCase(*key.text(), Case::kLower));
+    }
+    keyed.emplace_back(std::move(key), std::move(item));
+  }
+  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
+    return Truth(bound[0]) ? PaidLess(machine, b.first, a.first) : PaidLess(machine, a.first, b.first);
   });
+  for (size_t i = 0; i < items.size(); ++i) items[i] = std::move(keyed[i].second);
   return machine.NewList(std::move(items));
 }
 
@@ -187,7 +201,7 @@ Value Map(Machine& machine, const Value& input, const Arguments& arguments) {
     const std::vector<Value> bound = arguments.Bind("map", {"attribute", "default"});
     const std::string& path = RequireText(bound[0], "map's attribute").bytes();
     for (const Value& item : items) {
-      Value value = Attribute(item, path);
+      Value value = Attribute(machine, item, path);
       out.push_back(value.IsUndefined() ? bound[1] : std::move(value));
     }
     return machine.NewList(std::move(out));
@@ -210,7 +224,7 @@ Value Select(Machine& machine, const Value& input, const Arguments& arguments) {
   if (given.size() > kTest) rest.positional.assign(given.begin() + kTest + 1, given.end());
   std::vector<Value> out;
   for (const Value& item : machine.Items(input)) {
-    const Value tested = kAttribute ? Attribute(item, path) : item;
+    const Value tested = kAttribute ? Attribute(machine, item, path) : item;
     if ((test.empty() ? Truth(tested) : ApplyTest(machine, test == "==" ? "eq" : test, tested, rest)) == kKeep)
       out.push_back(item);
   }
@@ -221,8 +235,11 @@ Value Unique(Machine& machine, const Value& input, const Arguments& arguments) {
   arguments.Bind("unique", {});
   std::vector<Value> out;
   for (const Value& item : machine.Items(input)) {
-    machine.Step(out.size());
-    if (std::none_of(out.begin(), out.end(), [&](const Value& seen) { return Equal(seen, item); })) out.push_back(item);
+    const auto same = [&](const Value& seen) {
+      PayForCompare(machine, seen, item);
+      return Equal(seen, item);
+    };
+    if (std::none_of(out.begin(), out.end(), same)) out.push_back(item);
   }
   return machine.NewList(std::move(out));
 }
@@ -299,7 +316,7 @@ Value Extreme(Machine& machine, const Value& input, const Arguments& arguments) 
   const std::vector<Value> items = machine.Items(input);
   Value best;
   for (const Value& item : items) {
-    if (best.IsUndefined() || (kMost ? Less(best, item) : Less(item, best))) best = item;
+    if (best.IsUndefined() || (kMost ? PaidLess(machine, best, item) : PaidLess(machine, item, best))) best = item;
   }
   return best;
 }

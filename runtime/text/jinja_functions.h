@@ -33,6 +33,10 @@ size_t CharacterOffset(std::string_view text, size_t index);  // in bytes, at mo
 const Text& RequireText(const Value& value, const char* what);
 // Work on a text: n * m steps of 64 for a search of m bytes in n.
 void PayForSearch(Machine& machine, size_t n, size_t m);
+// Equal and Less.
+void PayForCompare(Machine& machine, const Value& a, const Value& b);
+// Dict::Find.
+void PayForFind(Machine& machine, const Dict& dict, const Value& key);
 
 enum class Case { kLower, kUpper, kTitle, kCapitalize };
 Text WithCase(const Text& text, Case wanted);

@@ -40,9 +40,10 @@ Value LoopVariable(const Loop& loop, std::string_view name) {
 }
 
 // The key itself first, where Jinja looks for an item first; else a method, as Python's attributes go first.
-Value Member(const Value& object, const Value& key, bool attribute) {
+Value Member(Machine& machine, const Value& object, const Value& key, bool attribute) {
   const Text* name = key.text();
   if (const Namespace* space = object.space(); space != nullptr && name != nullptr) {
+    machine.PayForNames(space->variables.size(), name->size());
     for (const auto& [held, value] : space->variables) {
       if (held == name->bytes()) return value;
     }
@@ -53,6 +54,7 @@ Value Member(const Value& object, const Value& key, bool attribute) {
     if (!method.IsUndefined()) return method;
   }
   if (const Dict* dict = object.dict()) {
+    PayForFind(machine, *dict, key);
     const Value* found = dict->Find(key);
     return found != nullptr ? *found : Value();
   }
@@ -99,6 +101,7 @@ Machine::Scope* Machine::NewScope(Scope* outer) {
 }
 
 void Machine::Set(Variables& variables, const std::string& name, Value value) {
+  PayForNames(variables.size(), name.size());
   for (auto& [held, old] : variables) {
     if (held == name) {
       old = std::move(value);
@@ -110,6 +113,7 @@ void Machine::Set(Variables& variables, const std::string& name, Value value) {
 
 const Value* Machine::Find(const Scope& scope, const std::string& name) {
   for (const Scope* at = &scope; at != nullptr; at = at->outer) {
+    PayForNames(at->variables.size(), name.size());
     for (const auto& [held, value] : at->variables) {
       if (held == name) return &value;
     }
@@ -243,6 +247,7 @@ void Machine::DefineMacro(const Node& node, Scope& scope) {
 Value Machine::CallMacro(const Node& node, Scope& scope, const Arguments& arguments) {
   const Depth depth(*this);
   const std::vector<std::string_view> names(node.names.begin(), node.names.end());
+  for (const auto& [name, value] : arguments.named) PayForNames(names.size(), name.size());
   std::vector<Value> values = arguments.Bind(node.name.c_str(), names);
   Scope* inner = NewScope(&scope);
   for (size_t i = 0; i < names.size(); ++i) {
@@ -355,6 +360,7 @@ Value Machine::EvaluateDict(const Node& node, Scope& scope) {
     if (key.list() != nullptr || key.dict() != nullptr)
       Fail(Code::kInvalidArgument, "%s can't be a key of a dict", KindName(key));
     Value value = Evaluate(*node.children[i + 1], scope);
+    PayForNames(entries.size(), ExtentOf(key).weight);
     const auto same = std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return Equal(e.first, key); });
     if (same != entries.end()) {
       same->second = std::move(value);
@@ -371,12 +377,7 @@ Value Machine::EvaluateCompare(const Node& node, Scope& scope) {
   for (size_t i = 0; i < node.operators.size(); ++i) {
     Value right = Evaluate(*node.children[i + 1], scope);
     const std::string& word = node.operators[i];
-    // Texts and lists are walked through; their weight is bounded, but many comparisons are paid for one by one.
-    for (const Value* side : {&left, &right}) {
-      if (side->text() != nullptr) Step(side->text()->size() / 64);
-      if (side->list() != nullptr) Step(side->list()->extent.weight / 64);
-      if (side->dict() != nullptr) Step(side->dict()->extent.weight);
-    }
+    if (word != "in" && word != "not in") PayForCompare(*this, left, right);
     const bool holds = word == "=="   ? Equal(left, right)
                        : word == "!=" ? !Equal(left, right)
                        : word == "<"  ? Less(left, right)
@@ -394,12 +395,13 @@ Value Machine::EvaluateItem(const Node& node, Scope& scope) {
   const bool attribute = node.kind == NodeKind::kAttribute;
   if (const Loop* loop = attribute ? LoopOf(*node.children[0], scope) : nullptr) return LoopVariable(*loop, node.name);
   const Value object = Evaluate(*node.children[0], scope);
+  if (attribute) Step(node.name.size() / 64);
   const Value key = attribute ? Value::OfWord(node.name) : Evaluate(*node.children[1], scope);
   if (object.IsUndefined()) Fail(Code::kInvalidArgument, "%.64s is undefined", NameOf(*node.children[0]).c_str());
-  if (object.dict() != nullptr) Step(object.dict()->entries.size() / 16);
   const List* list = object.list();
   const Text* text = object.text();
-  if (attribute || !key.IsInteger() || (list == nullptr && text == nullptr)) return Member(object, key, attribute);
+  if (attribute || !key.IsInteger() || (list == nullptr && text == nullptr))
+    return Member(*this, object, key, attribute);
   if (text != nullptr) Step(text->size() / 64);
   const auto count = static_cast<int64_t>(list != nullptr ? list->items.size() : CountCharacters(text->bytes()));
   int64_t i = key.AsInteger();
@@ -424,6 +426,7 @@ Value Machine::EvaluateSlice(const Node& node, Scope& scope) {
   if (object.text() == nullptr && object.list() == nullptr)
     Fail(Code::kInvalidArgument, "%s can't be sliced", KindName(object));
   const Text* text = object.text();
+  if (text != nullptr) Step(text->size() / 64);
   const auto count =
       static_cast<int64_t>(text != nullptr ? CountCharacters(text->bytes()) : object.list()->items.size());
   const auto clamp = [&](int64_t i) {

@@ -38,6 +38,8 @@ class Machine {
     Step(1 + n / 64);
     Charge(n);
   }
+  // A walk past `count` names in search of one of `size` bytes.
+  void PayForNames(size_t count, size_t size) { Step((uint64_t{count} * (4 + uint64_t{size})) / 64); }
   Value NewText(Text text) {
     Pay(text.size());
     return Value::OfText(std::move(text));
@@ -61,8 +63,8 @@ class Machine {
   class Depth;
 
   Scope* NewScope(Scope* outer);
-  static void Set(Variables& variables, const std::string& name, Value value);
-  static const Value* Find(const Scope& scope, const std::string& name);
+  void Set(Variables& variables, const std::string& name, Value value);
+  const Value* Find(const Scope& scope, const std::string& name);
 
   Flow Render(const Node& node, Scope& scope, Text* out);
   Flow RenderBlock(const Node& node, Scope& scope, Text* out);
@@ -83,7 +85,7 @@ class Machine {
   Value EvaluateItem(const Node& node, Scope& scope);
   Value EvaluateCall(const Node& node, Scope& scope);
   // The loop that a node speaks of by the name "loop", or null.
-  static const Loop* LoopOf(const Node& node, const Scope& scope);
+  const Loop* LoopOf(const Node& node, const Scope& scope);
   Value EvaluateSlice(const Node& node, Scope& scope);
   Arguments EvaluateArguments(const Node& node, Scope& scope);
 

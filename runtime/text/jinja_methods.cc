@@ -23,7 +23,7 @@ std::string OptionalText(const Value& value, const char* what) {
 template <bool kLeft, bool kRight>
 Value StripMethod(Machine& machine, const Value& self, const Arguments& arguments) {
   const std::string characters = OptionalText(arguments.Bind("strip", {"chars"})[0], "strip");
-  machine.Step(self.text()->size() / 64);
+  PayForSearch(machine, self.text()->size(), characters.size());
   return machine.NewText(Strip(*self.text(), characters, kLeft, kRight));
 }
 
@@ -115,6 +115,7 @@ Value RemoveAffix(Machine& machine, const Value& self, const Arguments& argument
   const std::vector<Value> bound = arguments.Bind(kEnd ? "removesuffix" : "removeprefix", {"affix"});
   const std::string& affix = RequireText(bound[0], "removeprefix or removesuffix").bytes();
   const std::string_view bytes = text.bytes();
+  machine.Step(1 + affix.size() / 64);
   if (affix.empty() || !(kEnd ? bytes.ends_with(affix) : bytes.starts_with(affix))) return self;
   return machine.NewText(text.Cut(kEnd ? 0 : affix.size(), text.size() - affix.size()));
 }
@@ -139,8 +140,8 @@ Value FindIn(Machine& machine, const Value& self, const Arguments& arguments) {
 Value CountMethod(Machine& machine, const Value& self, const Arguments& arguments) {
   const std::vector<Value> bound = arguments.Bind("count", {"sub"});
   const std::string &text = self.text()->bytes(), &wanted = RequireText(bound[0], "count").bytes();
-  if (wanted.empty()) return Value(static_cast<int64_t>(CountCharacters(text)) + 1);
   PayForSearch(machine, text.size(), wanted.size());
+  if (wanted.empty()) return Value(static_cast<int64_t>(CountCharacters(text)) + 1);
   int64_t count = 0;
   for (size_t at = text.find(wanted); at != std::string::npos; at = text.find(wanted, at + wanted.size())) ++count;
   return Value(count);
@@ -191,7 +192,7 @@ constexpr Entry kTextMethods[] = {
 
 Value GetMethod(Machine& machine, const Value& self, const Arguments& arguments) {
   const std::vector<Value> bound = arguments.Bind("get", {"key", "default"});
-  machine.Step(1 + self.dict()->entries.size() / 16);
+  PayForFind(machine, *self.dict(), bound[0]);
   const Value* found = self.dict()->Find(bound[0]);
   if (found != nullptr) return *found;
   return bound[1].IsUndefined() ? Value(None{}) : bound[1];

@@ -117,10 +117,12 @@ Value MakeNamespace(Machine& machine, const Arguments& arguments) {
   Namespace* space = machine.NewNamespace();
   for (const Value& given : arguments.positional) {
     if (given.dict() == nullptr) Fail(Code::kInvalidArgument, "namespace: expected a dict, found %s", KindName(given));
+    machine.Pay(given.dict()->entries.size() * sizeof(Value));
     for (const auto& [key, value] : given.dict()->entries)
       space->variables.emplace_back(RequireText(key, "namespace").bytes(), value);
   }
   for (const auto& [name, value] : arguments.named) {
+    machine.PayForNames(space->variables.size(), name.size());
     std::erase_if(space->variables, [&](const auto& held) { return held.first == name; });
     space->variables.emplace_back(name, value);
   }
@@ -213,11 +215,13 @@ bool Contains(Machine& machine, const Value& container, const Value& item) {
     return text->bytes().find(wanted) != std::string::npos;
   }
   if (const List* list = container.list()) {
-    machine.Step(1 + list->extent.weight / 16);
-    return std::any_of(list->items.begin(), list->items.end(), [&](const Value& one) { return Equal(one, item); });
+    return std::any_of(list->items.begin(), list->items.end(), [&](const Value& one) {
+      PayForCompare(machine, one, item);
+      return Equal(one, item);
+    });
   }
   if (const Dict* dict = container.dict()) {
-    machine.Step(1 + dict->entries.size() / 16);
+    PayForFind(machine, *dict, item);
     return dict->Find(item) != nullptr;
   }
   if (container.IsUndefined()) return false;
@@ -253,17 +257,20 @@ bool ApplyTest(Machine& machine, const std::string& name, const Value& input, co
     return kind;
   }
   if (name == "even" || name == "odd") return (TestInteger(input, name) % 2 == 0) == (name == "even");
-  if (name == "lower" || name == "upper")
-    return Equal(input,
-                 Value::OfText(WithCase(RequireText(input, "a test"), name == "lower" ? Case::kLower : Case::kUpper)));
+  if (name == "lower" || name == "upper") {
+    const Text& text = RequireText(input, "a test");
+    machine.Pay(text.size());
+    return text.bytes() == WithCase(text, name == "lower" ? Case::kLower : Case::kUpper).bytes();
+  }
   const Value other = arguments.Bind(name.c_str(), {"other"})[0];
+  if (name == "in") return Contains(machine, other, input);
+  PayForCompare(machine, input, other);
   if (name == "equalto" || name == "eq" || name == "sameas") return Equal(input, other);
   if (name == "ne") return !Equal(input, other);
   if (name == "lt" || name == "lessthan") return Less(input, other);
   if (name == "gt" || name == "greaterthan") return Less(other, input);
   if (name == "le") return !Less(other, input);
   if (name == "ge") return !Less(input, other);
-  if (name == "in") return Contains(machine, other, input);
   if (name == "divisibleby") {
     return DivideIntegers("%", TestInteger(input, name), TestInteger(other, name)).AsInteger() == 0;
   }

@@ -69,6 +69,16 @@ void PayForSearch(Machine& machine, size_t n, size_t m) {
   machine.Step(1 + static_cast<uint64_t>(n) * std::max<size_t>(m, 1) / 64);
 }
 
+void PayForCompare(Machine& machine, const Value& a, const Value& b) {
+  const bool alike = (a.text() != nullptr && b.text() != nullptr) || (a.list() != nullptr && b.list() != nullptr) ||
+                     (a.dict() != nullptr && b.dict() != nullptr);
+  machine.Step(alike ? std::min(ExtentOf(a).work, ExtentOf(b).work) : 1);
+}
+
+void PayForFind(Machine& machine, const Dict& dict, const Value& key) {
+  machine.PayForNames(dict.entries.size(), key.text() != nullptr ? key.text()->size() : 0);
+}
+
 Text WithCase(const Text& text, Case wanted) {
   Text out;
   const std::string_view bytes = text.bytes();

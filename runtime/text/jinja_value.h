@@ -112,7 +112,9 @@ class Value {
 struct Extent {
   int depth = 0;
   uint64_t weight = 1;
+  uint64_t work = 1;  // steps of Machine::Step that comparing it with another value takes at most
 };
+Extent ExtentOf(const Value& value);
 struct List {
   std::vector<Value> items;
   Extent extent;
@@ -149,7 +151,8 @@ struct Callable {
 const char* KindName(const Value& value);  // "string", "list" ... for messages
 bool Truth(const Value& value);
 bool Equal(const Value& a, const Value& b);
-// Less, as Python has it: numbers, texts and lists among themselves. kInvalidArgument for others.
+// Less, as Python has it: numbers, texts and lists among themselves. kInvalidArgument for others. Both take time in proportion to
+// the smaller Extent::work.
 bool Less(const Value& a, const Value& b);
 
 // What an output of it prints: str() of Python, and nothing for an undefined one.

@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/text/byte_alphabet.h"
+#include "runtime/text/jinja_machine.h"
+#include "runtime/text/jinja_parser.h"
 #include "tests/support/slowed.h"
 #include "tests/support/temp_folder.h"
 
@@ -213,7 +215,6 @@ TEST(Chat, BytesThatAreNoUtf8Survive) {
 
 void ExpectFault(const std::string& source, Code code, const std::string& message) {
   auto found = Text(source);
-  ASSERT_FALSE(found.ok()) << source.substr(0, 100) << " gave " << found->substr(0, 100);
   EXPECT_EQ(found.status().code(), code) << found.status().ToString();
   EXPECT_THAT(std::string(found.status().message()), HasSubstr(message)) << source.substr(0, 100);
 }
@@ -281,6 +282,98 @@ TEST(HostileTemplates, StopWhenTheyTakeTooMuch) {
     ASSERT_FALSE(found.ok()) << source;
     EXPECT_EQ(found.status().code(), Code::kExhausted) << source << "\n" << found.status().ToString();
   }
+}
+
+// Texts a, b and c of a megabyte, a dict d of 5000 keys, a list l of twenty of it, a namespace ns and, if wanted, variables v0 to v4999.
+Code RunWithFewSteps(const std::string& source, bool many_variables) {
+  const std::string megabyte(1 << 20, 'x');
+  const auto text = [](const std::string& bytes) { return jinja::Value::OfText(jinja::Text(bytes, true)); };
+  jinja::Machine machine({.steps = 5000}, 0);
+  jinja::Namespace* space = machine.NewNamespace();
+  std::vector<std::pair<jinja::Value, jinja::Value>> entries;
+  jinja::Variables variables;
+  for (int i = 0; i < 5000; ++i) {
+    const std::string name = "v" + std::to_string(i);
+    space->variables.emplace_back(name, int64_t{1});
+    entries.emplace_back(text(name), int64_t{1});
+    if (many_variables) variables.emplace_back(name, int64_t{1});
+  }
+  const jinja::Value dict = jinja::Value::OfDict(std::move(entries));
+  variables.emplace_back("ns", space);
+  variables.emplace_back("d", dict);
+  variables.emplace_back(
+      "e", jinja::Value::OfDict({{text(megabyte + "1"), int64_t{1}}, {text(megabyte + "2"), int64_t{1}}}));
+  variables.emplace_back("l", jinja::Value::OfList(std::vector<jinja::Value>(20, dict)));
+  variables.emplace_back("a", text(megabyte));
+  variables.emplace_back("b", text(megabyte));
+  variables.emplace_back("c", text(megabyte + "y"));
+  try {
+    machine.Run(*jinja::Parse(source), std::move(variables));
+  } catch (const jinja::Fault& fault) {
+    return fault.code;
+  }
+  return Code::kOk;
+}
+
+// Each has few nodes and walks through much.
+TEST(HostileTemplates, PayForWhatTheyWalkThrough) {
+  std::string keys, parameters;
+  for (int i = 0; i < 1000; ++i) keys += "'" + std::to_string(i) + "': 1,";
+  for (int i = 0; i < 500; ++i) parameters += (i > 0 ? ", v" : "v") + std::to_string(i) + "=1";
+  std::vector<std::string> sources = {
+      Repeated("{% if ns.v4999 %}{% endif %}", 30),
+      Repeated("{% set ns.v4999 = 1 %}", 30),
+      Repeated("{{ d.k }}", 30),
+      Repeated("{{ d['k'] }}", 30),
+      Repeated("{{ 'k' in d }}", 30),
+      Repeated("{{ d.get('k') }}", 30),
+      "{% set x = {" + keys + "} %}",
+      "{% set x = namespace(" + parameters + ") %}",
+      "{% macro m(" + parameters + ") %}{% endmacro %}{{ m(" + parameters + ") }}",
+      "{{ l | map(attribute='k') | first }}",
+      "{{ l | selectattr('k') | first }}",
+      "{{ l | sort(attribute='k') | first }}",
+      "{{ d == d }}",
+      "{{ [d] == [d] }}",
+      "{{ d in [d] }}",
+      "{{ a in [b] }}",
+      "{{ 'x'.strip(a) }}",
+      "{{ 'x' | trim(a) }}",
+      "{{ a | int }}",
+      "{{ a | float }}",
+      "{{ a.count('') }}",
+      "{{ a.removeprefix(c) }}",
+      "{{ a.removesuffix(b ~ 'y') }}",
+      "{{ a[0:1] }}",
+      "{{ [a, b] | sort | first | first }}",
+      "{{ [a, b] | sort(case_sensitive=true) | first | first }}",
+      "{{ [a, b] | max | first }}",
+      "{{ [a, b] | unique | first | first }}",
+      "{{ e | dictsort | length }}",
+      "{{ a is lower }}",
+      "{{ a is upper }}",
+  };
+  for (const char* test : {"eq", "ne", "lt", "gt", "le", "ge", "equalto", "sameas", "lessthan", "greaterthan"}) {
+    sources.push_back("{{ a is " + std::string(test) + "(b) }}");
+    sources.push_back("{{ [a] | select('" + std::string(test) + "', b) | length }}");
+  }
+  for (const std::string& source : sources)
+    EXPECT_EQ(RunWithFewSteps(source, false), Code::kExhausted) << source.substr(0, 100);
+  for (const char* source : {"{{ v4999 }}", "{{ undefined }}", "{% set v4999 = 1 %}"})
+    EXPECT_EQ(RunWithFewSteps(Repeated(source, 30), true), Code::kExhausted) << source;
+  EXPECT_EQ(RunWithFewSteps("{{ d.v1 }}{{ d == l }}{{ a == 'x' }}{{ 'x' in ['y', b] }}{{ l | length }}{{ [c] < [1] }}",
+                            false),
+            Code::kInvalidArgument);
+}
+
+TEST(HostileTemplates, CompareNestedListsInOneWalk) {
+  const std::string nested =
+      "{% set n = namespace(x=[1], y=[1]) %}{% for i in range(90) %}{% set n.x = [n.x] %}{% set n.y = [n.y] %}"
+      "{% endfor %}";
+  EXPECT_EQ(Text(nested + "{{ n.x < n.y }}{{ n.x <= n.y }}{{ [n.x, 1] < [n.y, 2] }}{{ [n.x] < [n.y, 2] }}").value(),
+            "FalseTrueTrueTrue");
+  EXPECT_EQ(Text("{{ [none, 1] < [none, 2] }}{{ [[1, 2]] < [[1]] }}{{ [1, 2.5] > [1, 2] }}").value(), "TrueFalseTrue");
+  ExpectFault("{{ [none] < [1] }}", Code::kInvalidArgument, "can't be compared");
 }
 
 TEST(HostileTemplates, GetNothingOutOfBounds) {
