@@ -24,6 +24,12 @@ struct Lifetime {
   bool used() const { return first != kNever; }
 };
 
+// A8Bytes, in 64 bits.
+uint64_t A8BytesOf(uint64_t rows, size_t k) {
+  const A8View view = MakeA8View(nullptr, static_cast<size_t>(rows), k);
+  return (rows + view.block_rows - 1) / view.block_rows * view.block_bytes;
+}
+
 // Of one experts node: what its stages hand to each other.
 struct ExpertLives {
   Lifetime groups, rows, hidden;
@@ -46,7 +52,7 @@ class ArenaLayout {
   }
 
   // Bytes of the arena.
-  size_t Plan(size_t scratch_bytes) {
+  uint64_t Plan(size_t scratch_bytes) {
     ChooseForms();
     for (size_t s = 0; s < fused_.stages.size(); ++s) TouchStage(fused_.stages[s], s);
     CollectNeeds(scratch_bytes);
@@ -55,7 +61,7 @@ class ArenaLayout {
   }
 
   Result<Buffer> Run(size_t scratch_bytes) {
-    const size_t bytes = Plan(scratch_bytes);
+    const uint64_t bytes = Plan(scratch_bytes);
     MOONLIT_ASSIGN_OR_RETURN(Buffer arena,
                              Buffer::Allocate(bytes, "the arena of intermediates", b_.options->allocator));
     Place(arena.data());
@@ -210,7 +216,7 @@ class ArenaLayout {
 
   // Registers `bytes` for a lifetime; the pointer is set once the offsets are known.
   template <typename Assign>
-  void Need(size_t bytes, const Lifetime& life, Assign assign) {
+  void Need(uint64_t bytes, const Lifetime& life, Assign assign) {
     if (!life.used()) return;
     needs_.push_back({bytes, life.first, life.last});
     assigns_.push_back(assign);
@@ -219,7 +225,7 @@ class ArenaLayout {
   static size_t Stride(size_t width) { return RoundUp(width, kFloatsPerLine); }
 
   void CollectNeeds(size_t scratch_bytes) {
-    const size_t rows = b_.options->max_rows;
+    const uint64_t rows = b_.options->max_rows;
     for (ValueId v = 0; v < floats_.size(); ++v) {
       const size_t stride = Stride(Width(v));
       ProductInput& input = b_.inputs[v];
@@ -229,15 +235,15 @@ class ArenaLayout {
       Need(rows * stride * sizeof(float), normed_[v], [&input, stride](uint8_t* p) {
         input.floats = {reinterpret_cast<float*>(p), stride};
       });
-      Need(A8Bytes(rows, input.width), a8_[v], [&input](uint8_t* p) { input.a8_memory = p; });
-      Need(A8Bytes(2 * rows, input.width), two_terms_[v], [&input](uint8_t* p) { input.two_terms_memory = p; });
+      Need(A8BytesOf(rows, input.width), a8_[v], [&input](uint8_t* p) { input.a8_memory = p; });
+      Need(A8BytesOf(2 * rows, input.width), two_terms_[v], [&input](uint8_t* p) { input.two_terms_memory = p; });
     }
     for (size_t i = 0; i < experts_.size(); ++i) PlaceExperts(b_.experts_places[i], experts_[i]);
     PlaceHeadAndScratch(scratch_bytes);
   }
 
   void Place(uint8_t* arena) {
-    for (size_t i = 0; i < needs_.size(); ++i) assigns_[i](arena + plan_.offsets[i]);
+    for (size_t i = 0; i < needs_.size(); ++i) assigns_[i](arena + static_cast<size_t>(plan_.offsets[i]));
     for (ValueId v = 0; v < floats_.size(); ++v) {
       if (fused_.storage[v] != v) b_.values[v] = b_.values[fused_.storage[v]];
     }
@@ -254,12 +260,13 @@ class ArenaLayout {
       const Lifetime& life = input == &place.rows ? lives.rows : lives.hidden;
       const size_t stride = Stride(input->width);
       if (input->wants_floats) {
-        Need(groups->max_slots() * stride * sizeof(float), life, [input, stride](uint8_t* p) {
+        Need(uint64_t{groups->max_slots()} * stride * sizeof(float), life, [input, stride](uint8_t* p) {
           input->floats = {reinterpret_cast<float*>(p), stride};
         });
       }
       if (input->wants_a8) {
-        Need(groups->most_a8_rows() * A8Bytes(1, input->width), life, [input](uint8_t* p) { input->a8_memory = p; });
+        Need(uint64_t{groups->most_a8_rows()} * A8Bytes(1, input->width), life,
+             [input](uint8_t* p) { input->a8_memory = p; });
       }
     }
   }
@@ -274,7 +281,7 @@ class ArenaLayout {
     const size_t floats = std::max(2 * kGateScratchFloats, Stride(widest));
     // A page between threads' scratch keeps prefetchers off each other's lines.
     const size_t per_thread = RoundUp(std::max(attention_bytes, floats * sizeof(float)), size_t{4096}) + 4096;
-    Need(per_thread * b_.threads, always, [this, per_thread](uint8_t* p) { b_.scratch = {p, per_thread}; });
+    Need(uint64_t{per_thread} * b_.threads, always, [this, per_thread](uint8_t* p) { b_.scratch = {p, per_thread}; });
   }
 
   void PlaceHead() {
@@ -283,15 +290,15 @@ class ArenaLayout {
     const Lifetime at_head{last, last};
     ProductInput& head = b_.head_input;
     const size_t stride = Stride(head.width);
-    Need(kHeadRows * stride * sizeof(float), at_head, [&head, stride](uint8_t* p) {
+    Need(uint64_t{kHeadRows} * stride * sizeof(float), at_head, [&head, stride](uint8_t* p) {
       head.floats = {reinterpret_cast<float*>(p), stride};
     });
-    Need(kHeadRows * stride * sizeof(float), at_head, [this, stride](uint8_t* p) {
+    Need(uint64_t{kHeadRows} * stride * sizeof(float), at_head, [this, stride](uint8_t* p) {
       b_.hidden = {reinterpret_cast<float*>(p), stride};
     });
-    Need(A8Bytes(2 * kHeadRows, head.width), at_head, [&head](uint8_t* p) { head.two_terms_memory = p; });
+    Need(A8BytesOf(2 * kHeadRows, head.width), at_head, [&head](uint8_t* p) { head.two_terms_memory = p; });
     const size_t logits_stride = Stride(b_.weights->matrix(fused_.stages.back().parts[0].weight).n);
-    Need(kHeadRows * logits_stride * sizeof(float), at_head, [this, logits_stride](uint8_t* p) {
+    Need(uint64_t{kHeadRows} * logits_stride * sizeof(float), at_head, [this, logits_stride](uint8_t* p) {
       b_.logits = {reinterpret_cast<float*>(p), logits_stride};
     });
   }
@@ -313,7 +320,7 @@ Result<Buffer> LayOutArena(const FusedGraph& fused, size_t scratch_bytes, Bindin
   return ArenaLayout(fused, bindings).Run(scratch_bytes);
 }
 
-size_t ArenaBytes(const FusedGraph& fused, size_t scratch_bytes, Bindings& bindings) {
+uint64_t ArenaBytes(const FusedGraph& fused, size_t scratch_bytes, Bindings& bindings) {
   return ArenaLayout(fused, bindings).Plan(scratch_bytes);
 }
 

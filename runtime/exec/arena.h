@@ -13,7 +13,7 @@ namespace moonlit {
 // weights and threads are set. `scratch_bytes`: what attention wants in a thread. kOutOfMemory.
 Result<Buffer> LayOutArena(const FusedGraph& fused, size_t scratch_bytes, Bindings& bindings);
 
-// The size of that arena. Leaves in the bindings which forms values take, and no addresses.
-size_t ArenaBytes(const FusedGraph& fused, size_t scratch_bytes, Bindings& bindings);
+// The size of that arena, which may be more than this machine can address. Leaves in the bindings which forms values take, and no addresses.
+uint64_t ArenaBytes(const FusedGraph& fused, size_t scratch_bytes, Bindings& bindings);
 
 }  // namespace moonlit

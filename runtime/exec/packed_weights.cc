@@ -20,6 +20,9 @@ namespace {
 constexpr size_t kPieceBytes = size_t{512} << 10;
 constexpr size_t kAlignment = 128;
 
+// Sizes of models are 64 bits wide wherever they are added up: a plan of memory reports them on machines that can't hold them.
+uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
 FloatProductShape XnnpackShape(const PackedMatrix& m) { return {m.n, m.k}; }
 
 // Checksum of a few packed rows: it changes with the layout, whether or not anybody thought of a version number.
@@ -95,7 +98,7 @@ struct WeightStore::LoadJob {
     LoadJob& job = *static_cast<LoadJob*>(context);
     WeightStore& store = *job.store;
     const Piece& piece = store.pieces_[task];
-    uint8_t* staging = job.staging.data() + thread * store.staging_bytes_;
+    uint8_t* staging = job.staging.data() + thread * static_cast<size_t>(store.staging_bytes_);
     try {
       Status fault = store.LoadPiece(*job.source, piece, staging);  // sources may decode through memory of their own
       if (!fault.ok()) return job.progress->Fail(std::move(fault));
@@ -139,13 +142,13 @@ Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const
     MOONLIT_ASSIGN_OR_RETURN(const Part part, FindPart(spec, source));
     store->parts_[id] = part;
     store->names_[id] = spec.name;
-    store->file_bytes_ += part.rows() * part.row_bytes();
+    store->file_bytes_ += part.bytes();
     store->offsets_[id] = store->packed_bytes_;
-    size_t bytes = part.shape.elements() * sizeof(float);
+    uint64_t bytes = uint64_t{part.shape.elements()} * sizeof(float);
     if (!spec.is_table) {
       store->ChooseKernel(graph, static_cast<WeightId>(id));
       const PackedMatrix& m = store->matrices_[id];
-      bytes = m.experts * m.tiles * m.tile_bytes;
+      bytes = uint64_t{m.experts} * m.tiles * m.tile_bytes;
       if (m.provider == FloatProvider::kXnnpack) {
         const FloatLayout layout = FloatProduct::LayOut(XnnpackShape(m));
         bytes = layout.bytes;
@@ -153,7 +156,7 @@ Result<std::unique_ptr<WeightStore>> WeightStore::Plan(const Graph& graph, const
         store->xnnpack_floats_ = std::max(store->xnnpack_floats_, floats);
       }
     }
-    store->packed_bytes_ += RoundUp(bytes, kAlignment);
+    store->packed_bytes_ += Aligned(bytes);
     store->CutIntoPieces(static_cast<WeightId>(id));
   }
   return store;
@@ -187,7 +190,7 @@ void WeightStore::CutIntoPieces(WeightId id) {
     for (size_t s = 0; s < layout.slices; ++s) {
       const size_t count = layout.outputs_of(s, m.n);
       pieces_.push_back({id, s * layout.slice_outputs, count});
-      staging_bytes_ = std::max(staging_bytes_, RoundUp(row_bytes * count, kAlignment));
+      staging_bytes_ = std::max(staging_bytes_, Aligned(uint64_t{row_bytes} * count));
     }
     return;
   }
@@ -195,7 +198,7 @@ void WeightStore::CutIntoPieces(WeightId id) {
     step = std::max(m.n_tile, kPieceBytes / row_bytes / m.n_tile * m.n_tile);
     n = m.n;
   }
-  staging_bytes_ = std::max(staging_bytes_, RoundUp(row_bytes * std::min(step, n), kAlignment));
+  staging_bytes_ = std::max(staging_bytes_, Aligned(uint64_t{row_bytes} * std::min(step, n)));
   for (size_t first = 0; first < rows; first += n) {
     for (size_t row = 0; row < n; row += step) pieces_.push_back({id, first + row, std::min(step, n - row)});
   }
@@ -206,7 +209,7 @@ Status WeightStore::LoadPiece(const WeightSource& source, const Piece& piece, ui
   const size_t row_bytes = part.row_bytes();
   MOONLIT_RETURN_IF_ERROR(source.Read(*part.tensor, uint64_t{part.first_row + piece.first_row} * row_bytes, staging,
                                       piece.rows * row_bytes));
-  uint8_t* out = memory_.data() + offsets_[piece.weight];
+  uint8_t* out = Place(piece.weight);
   const PackedMatrix& m = matrices_[piece.weight];
   if (m.kernel == nullptr) {
     Traits(part.tensor->format).dequantize(staging, reinterpret_cast<float*>(out), part.row_values * piece.rows);
@@ -226,7 +229,7 @@ Status WeightStore::LoadPiece(const WeightSource& source, const Piece& piece, ui
   return Status();
 }
 
-size_t WeightStore::StagingBytes(size_t threads) const {
+uint64_t WeightStore::StagingBytes(size_t threads) const {
   return staging_bytes_ * threads + FloatProduct::kReadablePast * sizeof(float);
 }
 
@@ -275,14 +278,14 @@ Result<PackedCacheKey> WeightStore::CacheKey(const WeightSource& source) const {
 Status WeightStore::LoadOrPack(const PackedCache& cache, const WeightSource& source, ThreadPool& pool,
                                const std::function<bool(uint64_t, uint64_t)>& progress) {
   MOONLIT_ASSIGN_OR_RETURN(memory_, Buffer::Allocate(packed_bytes_, "the packed weights", options_.allocator));
-  const Status read = cache.Read(memory_.data(), packed_bytes_, pool, progress);
+  const Status read = cache.Read(memory_.data(), memory_.size(), pool, progress);
   if (read.ok() || read.code() == Code::kCancelled) return read;
   if (read.code() != Code::kNotFound) {
     Logf(LogLevel::kWarning, "packed weights are made anew: %s", std::string(read.message()).c_str());
   }
   memory_ = Buffer();  // packing starts from zeros
   MOONLIT_RETURN_IF_ERROR(Pack(source, pool, progress));
-  const Status written = cache.Write(memory_.data(), packed_bytes_, pool);
+  const Status written = cache.Write(memory_.data(), memory_.size(), pool);
   if (!written.ok()) {
     Logf(LogLevel::kWarning, "packed weights are not kept for the next time: %s",
          std::string(written.message()).c_str());
@@ -301,7 +304,7 @@ Status WeightStore::Load(const WeightSource& source, ThreadPool& pool,
     MOONLIT_RETURN_IF_ERROR(Pack(source, pool, progress));
   }
   for (size_t id = 0; id < parts_.size(); ++id) {
-    const uint8_t* data = memory_.data() + offsets_[id];
+    const uint8_t* data = Place(static_cast<WeightId>(id));
     if (matrices_[id].kernel != nullptr) {
       matrices_[id].data = data;
     } else {

@@ -59,7 +59,8 @@ struct PackingOptions {
 class WeightStore {
  public:
   // Finds every tensor of the graph and chooses its kernel; reads nothing yet. kNotFound, kCorrupt (another shape than the
-  // graph's), kUnsupported (a vector that is not a vector of floats the decoder knows; XNNPACK is wanted and not there).
+  // graph's), kUnsupported (a vector that is not a vector of floats the decoder knows; XNNPACK is wanted and not there). What is
+  // planned may be larger than this machine can address; Load is then kOutOfMemory.
   static Result<std::unique_ptr<WeightStore>> Plan(const Graph& graph, const WeightSource& source,
                                                    const PackingOptions& options);
 
@@ -71,8 +72,8 @@ class WeightStore {
   const float* vector(WeightId id) const { return id == kNoWeight ? nullptr : vectors_[id]; }
   uint64_t packed_bytes() const { return packed_bytes_; }
   // What Load holds beside them with a pool of so many threads: while it packs, and from then on (XNNPACK's scratch).
-  size_t StagingBytes(size_t threads) const;
-  size_t ScratchBytes(size_t threads) const { return threads * xnnpack_floats_ * sizeof(float); }
+  uint64_t StagingBytes(size_t threads) const;
+  uint64_t ScratchBytes(size_t threads) const { return uint64_t{threads} * xnnpack_floats_ * sizeof(float); }
 
  private:
   // What the graph wants of a tensor: all of it, or some of its outermost entries.
@@ -83,6 +84,7 @@ class WeightStore {
     size_t row_values = 0;  // columns; 1 for such a tensor
     size_t rows() const { return shape.elements() / row_values; }
     size_t row_bytes() const { return RowBytes(tensor->format, row_values); }
+    uint64_t bytes() const { return uint64_t{rows()} * row_bytes(); }
   };
   // A run of whole tiles of one matrix, or a whole table.
   struct Piece {
@@ -98,17 +100,18 @@ class WeightStore {
   Status LoadOrPack(const PackedCache& cache, const WeightSource& source, ThreadPool& pool,
                     const std::function<bool(uint64_t, uint64_t)>& progress);
   Result<PackedCacheKey> CacheKey(const WeightSource& source) const;
+  uint8_t* Place(WeightId id) { return memory_.data() + static_cast<size_t>(offsets_[id]); }
   Status BindXnnpack(size_t threads);
 
   PackingOptions options_;
   std::vector<Part> parts_;             // [weights of the graph]
   std::vector<PackedMatrix> matrices_;  // likewise; empty for tables
-  std::vector<size_t> offsets_;         // of either in memory_
+  std::vector<uint64_t> offsets_;       // of either in memory_
   std::vector<const float*> vectors_;
   std::vector<std::string> names_;
   std::vector<Piece> pieces_;
-  size_t staging_bytes_ = 0;
-  size_t xnnpack_floats_ = 0;  // of a thread
+  uint64_t staging_bytes_ = 0;  // of a thread
+  size_t xnnpack_floats_ = 0;   // of a thread
   uint64_t packed_bytes_ = 0;
   uint64_t file_bytes_ = 0;
   Buffer memory_;

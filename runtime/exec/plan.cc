@@ -104,7 +104,7 @@ class PlanImpl : public Plan {
   std::unique_ptr<Step> step_;
   Bindings bindings_{};
   Buffer arena_;
-  size_t arena_bytes_ = 0;  // with layout_only
+  uint64_t arena_bytes_ = 0;  // with layout_only
   std::vector<std::unique_ptr<ExecStage>> stages_;
   std::unique_ptr<ExecStage> head_input_, head_addends_, head_product_, hidden_rows_;
   // What can be seen, and how many stages come before.

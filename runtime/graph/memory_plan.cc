@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/base/round.h"
-
 namespace moonlit {
+namespace {
+
+uint64_t Aligned(uint64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
+
+}  // namespace
 
 MemoryPlan PlanMemory(std::span<const BufferNeed> needs) {
   MemoryPlan plan;
@@ -17,18 +20,18 @@ MemoryPlan PlanMemory(std::span<const BufferNeed> needs) {
   std::vector<size_t> placed;  // by ascending offset
   for (size_t index : order) {
     const BufferNeed& need = needs[index];
-    const size_t size = RoundUp(need.bytes, kArenaAlignment);
-    size_t offset = 0;
+    const uint64_t size = Aligned(need.bytes);
+    uint64_t offset = 0;
     for (size_t other : placed) {
       const BufferNeed& n = needs[other];
       if (n.first_stage > need.last_stage || n.last_stage < need.first_stage) continue;
       if (plan.offsets[other] >= offset + size) break;
-      offset = std::max(offset, plan.offsets[other] + RoundUp(n.bytes, kArenaAlignment));
+      offset = std::max(offset, plan.offsets[other] + Aligned(n.bytes));
     }
     plan.offsets[index] = offset;
     plan.bytes = std::max(plan.bytes, offset + size);
     placed.insert(std::upper_bound(placed.begin(), placed.end(), offset,
-                                   [&](size_t value, size_t p) { return value < plan.offsets[p]; }),
+                                   [&](uint64_t value, size_t p) { return value < plan.offsets[p]; }),
                   index);
   }
   return plan;

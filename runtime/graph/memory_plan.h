@@ -10,14 +10,14 @@
 namespace moonlit {
 
 struct BufferNeed {
-  size_t bytes;
+  uint64_t bytes;
   uint32_t first_stage;  // written first here
   uint32_t last_stage;   // read last here, >= first_stage
 };
 
 struct MemoryPlan {
-  std::vector<size_t> offsets;  // one a need, multiples of kArenaAlignment
-  size_t bytes = 0;             // size of the arena
+  std::vector<uint64_t> offsets;  // one a need, multiples of kArenaAlignment
+  uint64_t bytes = 0;             // size of the arena, which may be more than this machine can address
 };
 
 inline constexpr size_t kArenaAlignment = 128;  // two cache lines: neighbours are prefetched in pairs on x86

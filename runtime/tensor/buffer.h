@@ -15,8 +15,9 @@ namespace moonlit {
 class Buffer {
  public:
   Buffer() = default;
-  // kOutOfMemory names `what` and the size. A size of 0 is allowed. The system's pages are untouched until first written.
-  static Result<Buffer> Allocate(size_t bytes, const char* what, const Allocator& allocator = {});
+  // kOutOfMemory names `what` and the size. A size of 0 is allowed. The system's pages are untouched until first written. Sizes are
+  // added up in 64 bits and come as they are: what size_t can't hold is refused here.
+  static Result<Buffer> Allocate(uint64_t bytes, const char* what, const Allocator& allocator = {});
   Buffer(Buffer&& other) noexcept { Swap(other); }
   Buffer& operator=(Buffer&& other) noexcept {
     Swap(other);

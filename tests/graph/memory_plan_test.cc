@@ -19,7 +19,7 @@ TEST(MemoryPlanTest, DisjointLifetimesShareBytes) {
   const BufferNeed needs[] = {{1000, 0, 1}, {1000, 2, 3}, {1000, 4, 4}};
   const MemoryPlan plan = PlanMemory(needs);
   EXPECT_EQ(plan.bytes, 1024u);
-  EXPECT_EQ(plan.offsets, (std::vector<size_t>{0, 0, 0}));
+  EXPECT_EQ(plan.offsets, (std::vector<uint64_t>{0, 0, 0}));
 }
 
 TEST(MemoryPlanTest, AHoleThatFitsIsUsed) {

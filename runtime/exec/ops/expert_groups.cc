@@ -25,8 +25,8 @@ size_t ExpertGroups::most_a8_rows() const {
   return std::min(2 * slots, slots + (kRowUnit - 1) * std::min(slots, spec_.experts));
 }
 
-size_t ExpertGroups::Bytes() const {
-  const size_t slots = RoundUp(max_slots(), kRowUnit), experts = RoundUp(spec_.experts + 1, kRowUnit);
+uint64_t ExpertGroups::Bytes() const {
+  const uint64_t slots = RoundUp(max_slots(), kRowUnit), experts = RoundUp(spec_.experts + 1, kRowUnit);
   return slots * (3 * sizeof(uint32_t) + 2 * sizeof(float) + sizeof(ExpertBlock)) + experts * 3 * sizeof(uint32_t);
 }
 

@@ -32,7 +32,7 @@ class ExpertGroups {
   size_t max_slots() const { return max_rows_ * spec_.used; }
   // A8 rows that hold max_slots() rows, whatever the experts' shares.
   size_t most_a8_rows() const;
-  size_t Bytes() const;         // of Place's memory
+  uint64_t Bytes() const;       // of Place's memory
   void Place(uint8_t* memory);  // 64-byte aligned
 
   // Rows [first_row, first_row + rows) of the step.
