@@ -33,6 +33,16 @@ static int print_piece(void* user, const char* piece, size_t length) {
   return fwrite(piece, 1, length, stdout) == length ? 0 : 1;
 }
 
+/* A token inside a text: moonlit_detokenize would take it for the beginning of one, and its space away. */
+static moonlit_code print_token(const moonlit_model* model, int32_t id, moonlit_error* error) {
+  char bytes[256];
+  size_t length = 0;
+  moonlit_code code = moonlit_token_bytes(model, id, 0, bytes, sizeof bytes, &length, error);
+  if (code != MOONLIT_OK) return code;
+  fwrite(bytes, 1, length < sizeof bytes ? length : sizeof bytes, stdout); /* `length` is the full number */
+  return MOONLIT_OK;
+}
+
 /* Reads the prompt and prints `count` tokens, one step after the other. */
 static moonlit_code go_on(moonlit_model* model, moonlit_sampler* sampler, const int32_t* prompt, size_t prompt_count, int count,
                           moonlit_error* error) {
@@ -43,13 +53,10 @@ static moonlit_code go_on(moonlit_model* model, moonlit_sampler* sampler, const 
   if (code == MOONLIT_OK) code = moonlit_sampler_accept_prompt(sampler, prompt, prompt_count, error);
   if (code == MOONLIT_OK) code = moonlit_eval(session, prompt, prompt_count, MOONLIT_OUTPUT_LAST, choose, &choice, error);
   for (; code == MOONLIT_OK && count > 0; --count) {
-    char text[32];
-    size_t length = 0;
     if ((code = choice.code) != MOONLIT_OK) break;
     if ((code = moonlit_sampler_accept(sampler, choice.id, error)) != MOONLIT_OK) break;
     if (moonlit_token_is_end(model, choice.id)) break;
-    if ((code = moonlit_detokenize(model, &choice.id, 1, 0, text, sizeof text, &length, error)) != MOONLIT_OK) break;
-    fwrite(text, 1, length, stdout);
+    if ((code = print_token(model, choice.id, error)) != MOONLIT_OK) break;
     code = moonlit_eval(session, &choice.id, 1, MOONLIT_OUTPUT_GENERATED, choose, &choice, error);
   }
   printf("\n");

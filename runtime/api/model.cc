@@ -26,6 +26,15 @@ moonlit_code Give(Code from, std::string_view message, moonlit_error* error) noe
   return code;
 }
 
+namespace {
+
+Status CheckToken(const moonlit_model& model, int32_t id) {
+  const int32_t tokens = model.tokenizer().vocab_size();
+  if (id >= 0 && id < tokens) return Status();
+  return Errorf(Code::kInvalidArgument, "token %d: expected 0 to %d (the vocabulary)", id, tokens - 1);
+}
+
+}  // namespace
 }  // namespace moonlit::api
 
 using moonlit::Code;
@@ -116,6 +125,19 @@ moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, 
     MOONLIT_ASSIGN_OR_RETURN(const std::string decoded, model->tokenizer().Decode({ids, count}, options));
     std::copy_n(decoded.begin(), std::min(decoded.size(), capacity), text);
     *length = decoded.size();
+    return Status();
+  });
+}
+
+moonlit_code moonlit_token_bytes(const moonlit_model* model, int32_t id, int show_special, char* bytes, size_t capacity,
+                                 size_t* length, moonlit_error* error) {
+  return Guard(model, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(bytes, capacity, "bytes"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(length, "length"));
+    MOONLIT_RETURN_IF_ERROR(moonlit::api::CheckToken(*model, id));
+    const std::string_view found = model->tokenizer().TokenBytes(id, show_special != 0);
+    std::copy_n(found.begin(), std::min(found.size(), capacity), bytes);
+    *length = found.size();
     return Status();
   });
 }

@@ -398,6 +398,21 @@ class Model {
     }
     return text;
   }
+  Expected<std::string> TokenBytes(int32_t id, bool show_special = false) const {
+    std::string bytes(32, '\0');
+    size_t length = 0;
+    moonlit_error error = {};
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      if (moonlit_token_bytes(handle_.get(), id, show_special ? 1 : 0, bytes.data(), bytes.size(), &length, &error) !=
+          MOONLIT_OK) {
+        return MakeError(error);
+      }
+      const bool fits = length <= bytes.size();
+      bytes.resize(length);
+      if (fits) break;
+    }
+    return bytes;
+  }
   // Null: the model has no template of its own.
   const char* chat_template() const { return moonlit_chat_template(handle_.get()); }
   static moonlit_chat_options ChatOptions() {

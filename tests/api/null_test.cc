@@ -89,6 +89,9 @@ std::vector<Null::Refused> Null::OfModels() {
       {"moonlit_detokenize", [this](E e) { return moonlit_detokenize(model, nullptr, 3, 0, text, 8, &count, e); }},
       {"moonlit_detokenize", [this](E e) { return moonlit_detokenize(model, ids, 3, 0, nullptr, 8, &count, e); }},
       {"moonlit_detokenize", [this](E e) { return moonlit_detokenize(model, ids, 3, 0, text, 8, nullptr, e); }},
+      {"moonlit_token_bytes", [this](E e) { return moonlit_token_bytes(nullptr, 1, 0, text, 8, &count, e); }},
+      {"moonlit_token_bytes", [this](E e) { return moonlit_token_bytes(model, 1, 0, nullptr, 8, &count, e); }},
+      {"moonlit_token_bytes", [this](E e) { return moonlit_token_bytes(model, 1, 0, text, 8, nullptr, e); }},
   };
 }
 

@@ -121,6 +121,11 @@ MOONLIT_API moonlit_code moonlit_tokenize(const moonlit_model* model, const char
 MOONLIT_API moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, size_t count,
                                             int show_special, char* text, size_t capacity, size_t* length,
                                             moonlit_error* error);
+/* Bytes of one token inside a text, to show a text token by token: those of a whole sequence one behind the other, but for the space
+ * that some vocabularies (SentencePiece) put before a text and moonlit_detokenize takes away again, also from a single token. They need
+ * not be whole characters. show_special, `bytes`, *length and errors as there. Any thread. */
+MOONLIT_API moonlit_code moonlit_token_bytes(const moonlit_model* model, int32_t id, int show_special, char* bytes,
+                                             size_t capacity, size_t* length, moonlit_error* error);
 /* Non-zero when the token ends a generation (end of text, of turn). Any thread. */
 MOONLIT_API int moonlit_token_is_end(const moonlit_model* model, int32_t id);
 /* Id of the token that begins a text, -1 when the model adds none (and for a NULL model). Any thread. */
