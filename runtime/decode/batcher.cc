@@ -57,8 +57,6 @@ size_t WantedRows(std::span<const SessionSpan> spans) {
   return rows;
 }
 
-Status Cancelled() { return Status(Code::kCancelled, "the step was cancelled"); }
-
 }  // namespace
 
 // Lives on its thread's stack.
@@ -91,6 +89,13 @@ struct Batcher::Call {
   CopiedRows copies;
   std::exception_ptr thrown;  // by the consumer, or std::bad_alloc
   std::condition_variable turn;
+};
+
+// What a step has come to.
+struct Batcher::Outcome {
+  bool ok() const { return status.ok() && thrown == nullptr; }
+  Status status;
+  std::exception_ptr thrown;
 };
 
 // What a batch has room for.
@@ -222,7 +227,7 @@ void Batcher::WaitForTurn(Lock& lock, Call& call) {
       call.turn.wait(lock);
     } else if (call.flags.AnySet()) {
       queue_.erase(std::find(queue_.begin(), queue_.end(), &call));
-      return End(call, Cancelled());
+      return EndCancelled(call);
     } else {
       call.turn.wait_for(lock, std::chrono::nanoseconds(kLookEvery));
     }
@@ -273,17 +278,18 @@ void Batcher::Gather(Call& leader) {
   queue_.erase(stays, queue_.end());
 }
 
+// Until it has passed on, nobody else can: nothing that is called here throws.
 void Batcher::Lead(Lock& lock, Call& leader) {
   AwaitCompany(lock, leader);
   Gather(leader);
   lock.unlock();
   const uint64_t begin = MonotonicNanoseconds();
-  const Status status = RunBatch(leader);
+  Outcome outcome = RunBatch(leader);
   const uint64_t end = MonotonicNanoseconds();
   lock.lock();
   last_step_ = end - begin;
   ++steps_run_;
-  Conclude(status, end);
+  Conclude(std::move(outcome), end);
   PassOn();
 }
 
@@ -297,7 +303,9 @@ size_t Batcher::ReserveBatch() {
   for (Call* call : batch_) {
     call->first_span = steps_.size();
     call->in_step = false;
+    const size_t flags = flags_.size();
     try {
+      call->flags.ForEach([&](const std::atomic<bool>* flag) { flags_.push_back(flag); });
       call->status = SessionSpans::Reserve(call->spans, options_, &steps_);
       call->in_step = call->status.ok();
     } catch (const std::bad_alloc&) {  // this call's alone; others must not wait for ever
@@ -305,46 +313,44 @@ size_t Batcher::ReserveBatch() {
       SessionSpans::GiveBack(call->spans);
       steps_.resize(call->first_span);
     }
-    if (!call->in_step) continue;
+    if (!call->in_step) {
+      flags_.resize(flags);
+      continue;
+    }
     ++count;
     owners_.resize(steps_.size(), call);
     call->copies.Clear();
-    call->flags.ForEach([&](const std::atomic<bool>* flag) { flags_.push_back(flag); });
   }
   return count;
 }
 
-Status Batcher::RunBatch(Call& leader) {
-  const size_t count = ReserveBatch();
+// A call without company has its own consumer.
+Status Batcher::RunPlan(Call& leader, size_t count) {
   if (count == 0) return Status();
-  Status status;
-  if (count == 1 && leader.in_step) {
-    status = RunAlone(leader);
-  } else {
-    SharedConsumer consumer(owners_);
-    status = plan_.Run(steps_, &consumer, AbortFlags(flags_));
+  if (count == 1 && leader.in_step) return plan_.Run(steps_, leader.consumer, leader.flags);
+  SharedConsumer consumer(owners_);
+  return plan_.Run(steps_, &consumer, AbortFlags(flags_));
+}
+
+Batcher::Outcome Batcher::RunBatch(Call& leader) noexcept {
+  Outcome outcome;
+  const size_t count = ReserveBatch();
+  try {
+    outcome.status = RunPlan(leader, count);
+  } catch (...) {
+    outcome.thrown = std::current_exception();
   }
   const std::lock_guard<std::mutex> lock(sessions_.mutex());
   for (const Call* call : batch_) {
     if (!call->in_step) continue;
-    status.ok() ? SessionSpans::Commit(call->spans, options_) : SessionSpans::GiveBack(call->spans);
+    outcome.ok() ? SessionSpans::Commit(call->spans, options_) : SessionSpans::GiveBack(call->spans);
   }
-  return status;
-}
-
-// With the leader's own consumer. What that throws must not leave others waiting for ever.
-Status Batcher::RunAlone(Call& leader) {
-  try {
-    return plan_.Run(steps_, leader.consumer, leader.flags);
-  } catch (...) {
-    leader.thrown = std::current_exception();
-    return Status(Code::kInternal, "a consumer of outputs has thrown an exception");
-  }
+  return outcome;
 }
 
 // A shared step that failed says nothing of the single calls. Where one of them was cancelled the others run again together, else
-// each runs alone and gets its own Status.
-void Batcher::Conclude(const Status& status, uint64_t now) {
+// each runs alone and gets its own Status or exception.
+void Batcher::Conclude(Outcome outcome, uint64_t now) noexcept {
   size_t count = 0, again = 0;
   bool cancelled = false;
   for (const Call* call : batch_) {
@@ -353,14 +359,18 @@ void Batcher::Conclude(const Status& status, uint64_t now) {
   }
   for (Call* call : batch_) {
     if (!call->in_step) {
-      End(*call, std::move(call->status));
-    } else if (status.ok() || count == 1) {
-      if (status.ok()) NoteServed(call->thread, now);
-      End(*call, status);
+      End(*call);
+    } else if (outcome.ok()) {
+      NoteServed(call->thread, now);
+      End(*call);
+    } else if (count == 1) {
+      call->status = std::move(outcome.status);
+      call->thrown = std::move(outcome.thrown);
+      End(*call);
     } else if (call->flags.AnySet()) {
-      End(*call, Cancelled());
+      EndCancelled(*call);
     } else {
-      call->shares = call->shares && cancelled && status.code() == Code::kCancelled;
+      call->shares = call->shares && cancelled && outcome.status.code() == Code::kCancelled;
       call->state = Call::State::kWaits;
       call->turn.notify_one();
       batch_[again++] = call;
@@ -379,11 +389,19 @@ void Batcher::PassOn() {
   next.turn.notify_one();
 }
 
-// The call may be gone as soon as the mutex is free.
-void Batcher::End(Call& call, Status status) {
-  call.status = std::move(status);
+// With the status that it has. The call may be gone as soon as the mutex is free.
+void Batcher::End(Call& call) {
   call.state = Call::State::kEnded;
   call.turn.notify_one();
+}
+
+void Batcher::EndCancelled(Call& call) {
+  try {
+    call.status = Status(Code::kCancelled, "the step was cancelled");
+  } catch (const std::bad_alloc&) {
+    call.thrown = std::current_exception();
+  }
+  End(call);
 }
 
 }  // namespace moonlit

@@ -14,7 +14,8 @@
 // - Outputs: where calls share a step their rows are copied, and each thread hands its own to its consumer when the step is over. A
 //   call without company is consumed inside its step, and so is one that wants more than kMostCopiedRows or has a tap, which never
 //   shares.
-// - Errors: a call whose pages can't be had, or that the plan refuses, gets its own Status; the others run without it.
+// - Errors: a call whose pages can't be had, or that the plan refuses, gets its own Status; the others run without it. What a step
+//   throws (a consumer's exception, std::bad_alloc) likewise: it passes through that call, and whoever waits runs on.
 // - Cancelling: a call ends before the next tile of work while its step runs, and within a millisecond while it waits. A shared
 //   step is given up then, which leaves its sessions as they were, and the others run again at once.
 // - Fairness: while a call has few rows, as generating ones have, the prompts of its step have at most kPromptRows together.
@@ -61,6 +62,7 @@ class Batcher {
  private:
   struct Call;
   struct Room;
+  struct Outcome;
   class SharedConsumer;
   // A thread that steps have served.
   struct Caller {
@@ -81,11 +83,12 @@ class Batcher {
   void Gather(Call& leader);
   void Lead(Lock& lock, Call& leader);
   size_t ReserveBatch();
-  Status RunBatch(Call& leader);
-  Status RunAlone(Call& leader);
-  void Conclude(const Status& status, uint64_t now);
+  Status RunPlan(Call& leader, size_t count);
+  Outcome RunBatch(Call& leader) noexcept;
+  void Conclude(Outcome outcome, uint64_t now) noexcept;
   void PassOn();
-  void End(Call& call, Status status);
+  void End(Call& call);
+  void EndCancelled(Call& call);
   bool CanCopy(Call& call) const;
 
   Plan& plan_;

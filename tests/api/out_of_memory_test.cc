@@ -192,6 +192,35 @@ TEST_F(OutOfMemoryOfAModel, OfNewInASessionThatLivesOn) {
   moonlit_session_free(session);
 }
 
+// An encoder does not go on from a text. Without memory for that answer, too, the model has an answer to the next call.
+TEST_P(OutOfMemory, OfNewInAStepThatIsRefused) {
+  moonlit_error error = {};
+  moonlit_model* model = nullptr;
+  const std::string encoder = MOONLIT_SOURCE_DIR "/tests/data/golden/bert/model.gguf";
+  moonlit_model_options options = SmallOptions(1);
+  options.n_ctx = 128;
+  ASSERT_EQ(moonlit_model_load(encoder.c_str(), &options, &model, &error), MOONLIT_OK) << error.message;
+  const std::vector<int32_t> ids = {2, 74, 3};
+  moonlit_rows rows;
+  moonlit_rows_init(&rows, sizeof rows);
+  rows.ids = ids.data();
+  rows.count = ids.size();
+  rows.outputs = MOONLIT_OUTPUT_NONE;
+  bool failed = true;
+  for (size_t n = 1; failed; ++n) {
+    moonlit_session* session = nullptr;
+    ASSERT_EQ(moonlit_session_new(model, &session, &error), MOONLIT_OK) << error.message;
+    ASSERT_EQ(moonlit_eval_rows(session, &rows, &error), MOONLIT_OK) << error.message;
+    ArmNew(n, GetParam());
+    const moonlit_code code = moonlit_eval_rows(session, &rows, &error);
+    failed = DisarmNew();
+    ASSERT_EQ(code, failed ? MOONLIT_OUT_OF_MEMORY : MOONLIT_INVALID_ARGUMENT) << "call " << n << error.message;
+    ASSERT_EQ(moonlit_session_length(session), ids.size());
+    moonlit_session_free(session);
+  }
+  moonlit_model_free(model);
+}
+
 // Without JSON: nlohmann-json's values take memory when they are freed, where nobody can be told.
 TEST_P(OutOfMemory, OfNewInTexts) {
   moonlit_model* model = nullptr;

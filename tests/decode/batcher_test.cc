@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of several threads in one step. What runs when is decided here, not by a clock: a step of the fake model can be held until
-// so many calls wait behind it.
+// Calls of several threads in one step.
 #include "runtime/decode/batcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "runtime/exec/step_tap.h"
-#include "tests/decode/fake_model.h"
+#include "tests/decode/batcher_fixture.h"
 #include "tests/support/slowed.h"
 
 namespace moonlit {
@@ -20,82 +17,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// One thread's step.
-struct Work {
-  std::vector<SessionSpan> spans;
-  std::atomic<bool> abort{false};
-  RowsConsumer rows;
-  Status status;
-};
-
-class BatcherTest : public testing::Test {
- protected:
-  void Make(EngineOptions options) {
-    engine_ = MakeFakeEngine(options, &plan_);
-    plan_->on_run = [this](std::span<const StepSpan> spans) {
-      std::vector<size_t>& rows = steps_.emplace_back();
-      for (const StepSpan& span : spans) rows.push_back(span.tokens.size());
-      return on_step ? on_step(spans) : Status();
-    };
-  }
-
-  // A call for `rows` new tokens of a session of its own.
-  Work& Add(size_t rows, Outputs outputs = Outputs::kLast) {
-    Session* session = sessions_.emplace_back(NewSession(*engine_)).get();
-    const auto& ids = ids_.emplace_back(Ids(rows, static_cast<uint32_t>(ids_.size()) + 7));
-    Work& work = works_.emplace_back();
-    work.spans = {{session, ids, outputs}};
-    return work;
-  }
-
-  void Run(Work& work) { work.status = engine_->Step(work.spans, &work.rows, &work.abort); }
-
-  // Step 1 is the first call's. While it is held the others come, one after the other, each on a thread of its own.
-  void RunBehindTheFirst() {
-    std::vector<std::thread> threads;
-    const auto after = std::exchange(on_step, nullptr);
-    on_step = [&](std::span<const StepSpan> spans) {
-      if (steps_.size() > 1) return after ? after(spans) : Status();
-      for (size_t i = 1; i < works_.size(); ++i) {
-        threads.emplace_back([&, i] { Run(works_[i]); });
-        AwaitWaiting(i);
-      }
-      return Status();
-    };
-    Run(works_[0]);
-    engine_->Leave();
-    for (std::thread& thread : threads) thread.join();
-    on_step = nullptr;
-  }
-
-  void AwaitWaiting(size_t count) const {
-    while (engine_->waiting_calls() != count) std::this_thread::yield();
-  }
-
-  // That the call got the last logits of each of its sessions.
-  static void ExpectDone(const Work& work) {
-    ASSERT_TRUE(work.status.ok()) << work.status.ToString();
-    ASSERT_EQ(work.rows.values.size(), work.spans.size());
-    for (size_t s = 0; s < work.spans.size(); ++s) {
-      EXPECT_EQ(work.rows.keys[s], std::make_pair(s, work.spans[s].tokens.size() - 1));
-      EXPECT_EQ(work.rows.values[s], FakeLogits(work.spans[s].session->tokens()));
-    }
-  }
-  static void ExpectUntouched(const Work& work, Code code) {
-    EXPECT_EQ(work.status.code(), code) << work.status.ToString();
-    EXPECT_TRUE(work.rows.values.empty());
-    for (const SessionSpan& span : work.spans) EXPECT_EQ(span.session->length(), 0);
-  }
-
-  FakePlan* plan_ = nullptr;
-  std::unique_ptr<Engine> engine_;
-  std::vector<std::unique_ptr<Session>> sessions_;
-  std::deque<std::vector<int32_t>> ids_;
-  std::deque<Work> works_;
-  std::vector<std::vector<size_t>> steps_;  // rows of the spans
-  std::function<Status(std::span<const StepSpan>)> on_step;
-};
 
 TEST_F(BatcherTest, CallsThatWaitShareAStep) {
   Make({.max_sessions = 4});
@@ -253,18 +174,6 @@ TEST_F(BatcherTest, ManyOutputsRunAlone) {
   EXPECT_THAT(steps_, ElementsAre(ElementsAre(3), ElementsAre(17), ElementsAre(4, 16)));
 }
 
-// Calls what it is told to while it has a row.
-class Calling final : public LogitsConsumer {
- public:
-  explicit Calling(std::function<void()> call, bool hidden = false) : call_(std::move(call)), hidden_(hidden) {}
-  bool takes_hidden() const override { return hidden_; }
-  void Consume(size_t, size_t, size_t, const float*, size_t) override { call_(); }
-
- private:
-  std::function<void()> call_;
-  bool hidden_;
-};
-
 // The leader's and a rider's consumers wait for a step that comes after theirs.
 TEST_F(BatcherTest, ConsumersOfASharedStepHoldNobodyUp) {
   Make({.max_sessions = 4, .chunk_tokens = 10});
@@ -332,18 +241,6 @@ TEST_F(BatcherTest, ATappedSessionHasStepsOfItsOwn) {
   RunBehindTheFirst();
   for (const Work& work : works_) ExpectDone(work);
   EXPECT_THAT(steps_, ElementsAre(ElementsAre(3), ElementsAre(4, 6), ElementsAre(5)));
-}
-
-// What an application's consumer throws is its own thread's affair.
-TEST_F(BatcherTest, AThrowingConsumerLeavesNobodyWaiting) {
-  Make({.max_sessions = 3});
-  for (size_t rows : {3, 4, 5}) Add(rows);
-  Calling throwing([] { throw std::runtime_error("no"); });
-  EXPECT_THROW(static_cast<void>(engine_->Step(works_[0].spans, &throwing)), std::runtime_error);
-  EXPECT_EQ(works_[0].spans[0].session->length(), 0);
-  steps_.clear();
-  RunBehindTheFirst();
-  for (const Work& work : works_) ExpectDone(work);
 }
 
 // While the other one generates no step has more than a small piece of the prompt, and then it is read as if alone. Both take

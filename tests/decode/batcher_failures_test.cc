@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps that end by an exception, or while memory runs out: each call ends, the others have what they asked for, and nobody waits for
+// ever.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "tests/decode/batcher_fixture.h"
+#include "tests/support/failing_new.h"
+
+namespace moonlit {
+namespace {
+
+using testing::ElementsAre;
+
+class BatcherFailures : public BatcherTest {
+ protected:
+  void Clear() {
+    works_.clear();
+    steps_.clear();
+    sessions_.clear();
+    ids_.clear();
+  }
+
+  // That the next step runs, and what it gives.
+  void ExpectWorks() {
+    on_step = nullptr;
+    Work& work = Add(3);
+    Run(work);
+    ExpectDone(work);
+  }
+};
+
+// What an application's consumer throws is its own thread's affair.
+TEST_F(BatcherFailures, AThrowingConsumerLeavesNobodyWaiting) {
+  Make({.max_sessions = 3});
+  for (size_t rows : {3, 4, 5}) Add(rows);
+  Calling throwing([] { throw std::runtime_error("no"); });
+  EXPECT_THROW(static_cast<void>(engine_->Step(works_[0].spans, &throwing)), std::runtime_error);
+  EXPECT_EQ(works_[0].spans[0].session->length(), 0);
+  steps_.clear();
+  RunBehindTheFirst();
+  for (const Work& work : works_) ExpectDone(work);
+}
+
+TEST_F(BatcherFailures, ARefusedStepWithoutMemoryEndsAlone) {
+  Make({.max_sessions = 2});
+  bool failed = true;
+  for (size_t n = 1; failed; ++n) {
+    Work& work = Add(3);
+    on_step = [&](std::span<const StepSpan>) {
+      ArmNew(n, Failing::kOnce);
+      return Status(Code::kUnsupported, "a reason that has its own memory");
+    };
+    Run(work);
+    failed = DisarmNew();
+    ExpectUntouched(work, failed ? Code::kOutOfMemory : Code::kUnsupported);
+    ExpectWorks();
+    Clear();
+  }
+}
+
+TEST_F(BatcherFailures, ACancelledStepWithoutMemoryEndsAlone) {
+  Make({.max_sessions = 2});
+  bool failed = true;
+  for (size_t n = 1; failed; ++n) {
+    Work& work = Add(3);
+    on_step = [&](std::span<const StepSpan>) {
+      work.abort = true;
+      ArmNew(n, Failing::kOnce);
+      return Status();
+    };
+    Run(work);
+    failed = DisarmNew();
+    ExpectUntouched(work, failed ? Code::kOutOfMemory : Code::kCancelled);
+    ExpectWorks();
+    Clear();
+  }
+}
+
+// The call that needed the memory may get kOutOfMemory, whichever it is, and no other one.
+TEST_F(BatcherFailures, ACancelledCallWithoutMemoryLeavesTheOthersTheirStep) {
+  Make({.max_sessions = 5});
+  for (size_t cancelled : {1, 2}) {
+    bool failed = true;
+    for (size_t n = 1; failed; ++n) {
+      for (size_t rows : {3, 4, 5, 6}) Add(rows);
+      bool armed = false;
+      on_step = [&](std::span<const StepSpan> spans) {
+        if (spans.size() == 3 && !std::exchange(armed, true)) {
+          works_[cancelled].abort = true;
+          ArmNew(n, Failing::kOnce);
+        }
+        return Status();
+      };
+      RunBehindTheFirst();
+      failed = DisarmNew();
+      size_t without = 0;
+      for (size_t i = 0; i < 4; ++i) {
+        if (works_[i].status.code() == Code::kOutOfMemory) {
+          ++without;  // before its step, or in its consumer after it
+        } else {
+          i == cancelled ? ExpectUntouched(works_[i], Code::kCancelled) : ExpectDone(works_[i]);
+        }
+      }
+      EXPECT_LE(without, failed ? 1u : 0u) << n;
+      ExpectWorks();
+      Clear();
+    }
+  }
+}
+
+TEST_F(BatcherFailures, WhatASharedStepThrowsIsFoundOutAlone) {
+  Make({.max_sessions = 5});
+  for (size_t rows : {3, 4, 5, 6}) Add(rows);
+  on_step = [&](std::span<const StepSpan> spans) -> Status {
+    for (const StepSpan& span : spans) {
+      if (span.tokens.size() == 5) throw std::bad_alloc();
+    }
+    return Status();
+  };
+  RunBehindTheFirst();
+  for (size_t i : {0, 1, 3}) ExpectDone(works_[i]);
+  ExpectUntouched(works_[2], Code::kOutOfMemory);
+  EXPECT_THAT(steps_,
+              ElementsAre(ElementsAre(3), ElementsAre(4, 5, 6), ElementsAre(4), ElementsAre(5), ElementsAre(6)));
+  ExpectWorks();
+}
+
+}  // namespace
+}  // namespace moonlit
