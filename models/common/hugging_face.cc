@@ -62,11 +62,16 @@ class TensorMapper {
     for (const std::string& full : {name, "transformer." + name}) {
       if (Apply(family_.rules, full, name) || Apply(kUsualRules, full, name)) return status_;
     }
-    return Errorf(Code::kUnsupported, "tensor \"%s\" has no place in architecture %s as this build knows it",
-                  name.substr(0, 200).c_str(), family_.architecture);
+    misfits_.emplace(TensorKind(name), name);
+    return Status();
   }
 
   Result<std::vector<MappedTensor>> Finish() {
+    if (!misfits_.empty()) {
+      return Errorf(Code::kUnsupported,
+                    "there is no place in architecture %s, as this build knows it, for tensors as %s",
+                    family_.architecture, ListKinds(misfits_).c_str());
+    }
     std::vector<MappedTensor> tensors;
     for (auto& [place, gathered] : tensors_) {
       MappedTensor& tensor = gathered.tensor;
@@ -137,6 +142,7 @@ class TensorMapper {
   const size_t layers_, experts_, heads_, kv_heads_;
   const bool tied_;
   Status status_;
+  std::map<std::string, std::string> misfits_;  // by kind, the first of each
   // By layer (0: what belongs to none) and GGUF's pattern.
   std::map<std::pair<size_t, std::string>, Gathered> tensors_;
 };
@@ -202,9 +208,14 @@ void RefuseForeignSettings(HuggingFaceConfig& config, const Family& family) {
 
 }  // namespace
 
+Status CheckHuggingFaceFamily(const nlohmann::json& json, const std::vector<std::string>& names) {
+  MOONLIT_ASSIGN_OR_RETURN(HuggingFaceConfig config, HuggingFaceConfig::Create(json));
+  return FindFamily(config, names).status();
+}
+
 Result<MappedModel> MapHuggingFace(const nlohmann::json& json, const std::vector<std::string>& names) {
   MOONLIT_ASSIGN_OR_RETURN(HuggingFaceConfig config, HuggingFaceConfig::Create(json));
-  MOONLIT_ASSIGN_OR_RETURN(const Family* family, FindFamily(config));
+  MOONLIT_ASSIGN_OR_RETURN(const Family* family, FindFamily(config, names));
   MappedModel model;
   const std::string prefix = std::string(family->architecture) + ".";
   model.metadata.Set("general.architecture", std::string(family->architecture));

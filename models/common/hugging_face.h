@@ -39,8 +39,10 @@ struct MappedModel {
 };
 
 // `config`: of config.json. `names`: every tensor of the folder. kUnsupported: another architecture (the message lists those that
-// are known), a tensor that the architecture has no place for, a setting that changes what is computed and is not known here.
+// are known), tensors that the architecture has no place for (up to eight kinds), a setting that changes what is computed and is not known here.
 // kCorrupt: a field that is missing or of another kind, an expert that is missing.
+// Of these errors the first alone, which needs no tensor: `names` tells more of what the architecture would need.
+Status CheckHuggingFaceFamily(const nlohmann::json& config, const std::vector<std::string>& names);
 Result<MappedModel> MapHuggingFace(const nlohmann::json& config, const std::vector<std::string>& names);
 
 }  // namespace moonlit

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -260,9 +261,47 @@ const Family kFamilies[] = {
 #undef MOONLIT_HUGGING_FACE
 };
 
+// Tells more of what an unknown architecture would need than its name does.
+std::string UnknownKinds(const std::vector<std::string>& names) {
+  std::set<std::string> known;
+  const auto add = [&](std::span<const NameRule> rules) {
+    for (const NameRule& rule : rules) known.insert(TensorKind(rule.from));
+  };
+  add(kUsualRules);
+  for (const Family& family : kFamilies) add(family.rules);
+  std::map<std::string, std::string> unknown;
+  for (const std::string& name : names) {
+    if (const std::string kind = TensorKind(name); known.count(kind) == 0) unknown.emplace(kind, kind);
+  }
+  return unknown.empty() ? "" : "; it has tensors that none of these has: " + ListKinds(unknown);
+}
+
 }  // namespace
 
-Result<const Family*> FindFamily(HuggingFaceConfig& config) {
+std::string TensorKind(std::string_view name) {
+  std::string kind;
+  for (size_t at = 0; at < name.size();) {
+    const size_t end = std::min(name.find('.', at), name.size());
+    const std::string_view part = name.substr(at, end - at);
+    const bool number = !part.empty() && part.find_first_not_of("0123456789") == part.npos;
+    kind += number || part == "*" ? "%" : std::string(part);
+    if (end < name.size()) kind += '.';
+    at = end + 1;
+  }
+  return kind;
+}
+
+std::string ListKinds(const std::map<std::string, std::string>& first_of_kind) {
+  constexpr size_t kListed = 8;
+  std::string listed;
+  size_t count = 0;
+  for (const auto& [kind, name] : first_of_kind) {
+    if (count++ < kListed) listed += (listed.empty() ? "\"" : ", \"") + name.substr(0, 100) + "\"";
+  }
+  return count > kListed ? listed + " and " + std::to_string(count - kListed) + " more" : listed;
+}
+
+Result<const Family*> FindFamily(HuggingFaceConfig& config, const std::vector<std::string>& names) {
   const std::string wanted = config.ClassName(), type = config.ModelType();
   std::string known;
   for (const Family& family : kFamilies) {
@@ -271,8 +310,9 @@ Result<const Family*> FindFamily(HuggingFaceConfig& config) {
     if (known.ends_with(family.class_name)) continue;
     known += (known.empty() ? "" : ", ") + std::string(family.class_name);
   }
-  return Errorf(Code::kUnsupported, "config.json: architecture \"%s\" is not one whose folder this build can read (%s)",
-                (wanted.empty() ? type : wanted).c_str(), known.c_str());
+  return Errorf(Code::kUnsupported,
+                "config.json: architecture \"%s\" is not one whose folder this build can read (%s)%s",
+                (wanted.empty() ? type : wanted).substr(0, 100).c_str(), known.c_str(), UnknownKinds(names).c_str());
 }
 
 }  // namespace moonlit

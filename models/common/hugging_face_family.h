@@ -2,8 +2,11 @@
 // What sets a family's folders apart: a line of hugging_face_families.inc.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "models/common/hugging_face_config.h"
 #include "models/common/hugging_face_rules.h"
@@ -38,7 +41,12 @@ struct Family {
   const char* rope = "";  // a kind of RoPE that others do not compute
 };
 
-// kUnsupported: none, with the names of those that are known.
-Result<const Family*> FindFamily(HuggingFaceConfig& config);
+// kUnsupported: none, with the names of those that are known, and of the kinds among `names`, the folder's tensors, that none has.
+Result<const Family*> FindFamily(HuggingFaceConfig& config, const std::vector<std::string>& names);
+
+// A tensor's name with % for numbers: what tensors of all layers and experts share.
+std::string TensorKind(std::string_view name);
+// For a message: up to eight, and how many there are beyond.
+std::string ListKinds(const std::map<std::string, std::string>& first_of_kind);
 
 }  // namespace moonlit

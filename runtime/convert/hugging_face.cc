@@ -196,13 +196,18 @@ bool IsFolder(const std::string& path) {
 
 Result<HuggingFaceModel> OpenHuggingFace(const std::string& folder, const std::string& pre) {
   MOONLIT_ASSIGN_OR_RETURN(const Json config, ReadConfig(folder));
-  MOONLIT_ASSIGN_OR_RETURN(SafetensorsSet set, SafetensorsSet::Open(folder));
+  Result<SafetensorsSet> set = SafetensorsSet::Open(folder);
   std::vector<std::string> names;
-  for (const SafetensorsEntry& entry : set.entries()) names.push_back(entry.tensor->name);
+  if (set.ok()) {
+    for (const SafetensorsEntry& entry : set->entries()) names.push_back(entry.tensor->name);
+  }
+  // Before its weights are asked for, which may be in files that this build can't read either.
+  MOONLIT_RETURN_IF_ERROR(CheckHuggingFaceFamily(config, names).WithContext("folder " + folder));
+  MOONLIT_RETURN_IF_ERROR(set.status());
   Result<MappedModel> mapped = MapHuggingFace(config, names);
   if (!mapped.ok()) return mapped.status().WithContext("folder " + folder);
   MOONLIT_ASSIGN_OR_RETURN(std::unique_ptr<HuggingFaceSource> source,
-                           HuggingFaceSource::Create(std::move(set), mapped->tensors, mapped->made, folder));
+                           HuggingFaceSource::Create(std::move(*set), mapped->tensors, mapped->made, folder));
   MetadataMap& metadata = mapped->metadata;
   MOONLIT_ASSIGN_OR_RETURN(const std::string architecture, metadata.GetString("general.architecture"));
   const Result<uint64_t> experts = metadata.GetUint(architecture + ".expert_count");

@@ -350,6 +350,39 @@ TEST(HuggingFace, ClaimsOfLayersAndExpertsTakeNoRoom) {
   EXPECT_LT(PeakAllocatedBytes(), size_t{4} << 20);
 }
 
+// Before the weights, which such a folder may have in other files; and what more the architecture has.
+TEST(HuggingFace, UnknownArchitecturesSayWhatTheyHave) {
+  const TempFolder folder;
+  folder.Write("config.json", R"({"architectures": ["MambaForCausalLM"], "model_type": "mamba"})");
+  folder.Write("pytorch_model.bin", "PK");
+  const Status status = OpenHuggingFace(folder.path(), "").status();
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  for (const char* part : {folder.path().c_str(), "MambaForCausalLM", "LlamaForCausalLM"})
+    EXPECT_NE(status.message().find(part), std::string_view::npos) << status.ToString();
+  std::vector<std::string> names = {"model.embed_tokens.weight", "transformer.h.3.attn.c_attn.weight"};
+  for (const char* layer : {"0", "17"}) {
+    for (const char* kind : {"A_log", "D", "conv1d.weight", "dt", "in", "norm", "out", "x", "z"})
+      names.push_back(std::string("backbone.layers.") + layer + ".mixer." + kind);
+  }
+  const std::string message(MapHuggingFace({{"architectures", {"MambaForCausalLM"}}}, names).status().message());
+  for (const char* part : {"\"backbone.layers.%.mixer.A_log\", ", "mixer.x\" and 1 more"})
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  for (const char* part : {"embed_tokens", "c_attn", "17"}) EXPECT_EQ(message.find(part), std::string::npos) << message;
+}
+
+TEST(HuggingFace, NamesEveryKindOfTensorWithoutAPlace) {
+  const auto config = nlohmann::json::parse(ReadWholeFile(kGolden + "qwen2/golden.json"))["hf_config"];
+  std::vector<std::string> names = {"model.norm.weight"};
+  for (const char* layer : {"0", "1"}) {
+    for (const char* kind : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"})
+      names.push_back(std::string("model.layers.") + layer + ".odd." + kind);
+  }
+  const Status status = MapHuggingFace(config, names).status();
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  for (const char* part : {"qwen2", "\"model.layers.0.odd.a\", ", "\"model.layers.0.odd.h\" and 2 more"})
+    EXPECT_NE(status.message().find(part), std::string_view::npos) << status.ToString();
+}
+
 TEST(HuggingFace, TwoTensorsForOnePlaceAreAFault) {
   const auto golden = nlohmann::json::parse(ReadWholeFile(kGolden + "mixtral/golden.json"));
   const auto mapped = MapHuggingFace(golden["hf_config"],
