@@ -46,10 +46,15 @@ std::string Quoted(std::string_view text) {
   return out + '"';
 }
 
+constexpr size_t kMostPointer = 200;  // bytes that a message shows
+constexpr size_t kMostTypes = 7;      // that there are
+
+// Grows no longer than a message shows: there is one for every value, however long the names around it are.
 std::string Pointer(const std::string& parent, std::string_view key) {
   std::string out = parent + "/";
-  for (const char c : key) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
-  return out;
+  for (size_t i = 0; i < key.size() && out.size() < kMostPointer; ++i)
+    out += key[i] == '~' ? "~0" : key[i] == '/' ? "~1" : std::string(1, key[i]);
+  return parent.size() < kMostPointer ? out : parent;
 }
 
 class Converter {
@@ -156,6 +161,8 @@ class Converter {
   static Result<std::string> Literal(const Json& value, const Json& schema, const std::string& pointer) {
     if (schema.contains("type")) {
       const Json& type = schema["type"];
+      if (type.is_array() && type.size() > kMostTypes)
+        return Fault(Code::kInvalidArgument, pointer, "more types beside it than there are");
       const bool fits = std::any_of(type.begin(), type.end(), [&](const Json& one) { return HasType(value, one); }) ||
                         (type.is_string() && HasType(value, type));
       if (!fits) return Fault(Code::kUnsupported, pointer, "the value is not of the type beside it");
@@ -218,6 +225,8 @@ class Converter {
     if (schema.contains("type")) {
       const Json& type = schema["type"];
       const std::string at = Pointer(pointer, "type");
+      if (type.is_array() && type.size() > kMostTypes)
+        return Fault(Code::kInvalidArgument, at, "more types than there are");
       if (type.is_string()) types.push_back(type.get<std::string>());
       for (const Json& one : type.is_array() ? type : Json::array()) {
         if (!one.is_string()) return Fault(Code::kInvalidArgument, at, "expected names of types");
@@ -299,10 +308,7 @@ class Converter {
     if (!properties.is_object())
       return Fault(Code::kInvalidArgument, Pointer(pointer, "properties"), "expected an object");
     if (!required.is_array()) return Fault(Code::kInvalidArgument, Pointer(pointer, "required"), "expected an array");
-    for (const Json& name : required) {
-      if (!name.is_string() || !properties.contains(name.get_ref<const std::string&>()))
-        return Fault(Code::kUnsupported, Pointer(pointer, "required"), "expected names of properties");
-    }
+    MOONLIT_ASSIGN_OR_RETURN(const std::vector<std::string_view> needed_names, Required(properties, required, pointer));
     if (properties.empty()) return FreeObject(schema, pointer);
     // From the last member to the first: what may follow when a member stands before, and when none does.
     std::string after = "\"\"", first = "\"\"";
@@ -310,13 +316,29 @@ class Converter {
     for (const auto& [name, value] : properties.items()) members.emplace_back(name, &value);
     for (size_t i = members.size(); i-- > 0;) {
       const auto& [name, value] = members[i];
-      const bool needed = std::find(required.begin(), required.end(), name) != required.end();
+      const bool needed = std::binary_search(needed_names.begin(), needed_names.end(), name);
       MOONLIT_ASSIGN_OR_RETURN(const std::string rule, Rule(*value, Pointer(Pointer(pointer, "properties"), name)));
       MOONLIT_ASSIGN_OR_RETURN(const std::string member, NewRule(Quoted(Json(name).dump()) + " ws \":\" ws " + rule));
       MOONLIT_ASSIGN_OR_RETURN(first, NewRule(member + " " + after + (needed ? "" : " | " + first)));
       MOONLIT_ASSIGN_OR_RETURN(after, NewRule("ws \",\" ws " + member + " " + after + (needed ? "" : " | " + after)));
     }
     return NewRule("\"{\" ws " + first + " ws \"}\"");
+  }
+
+  // Names of `required`, sorted.
+  static Result<std::vector<std::string_view>> Required(const Json& properties, const Json& required,
+                                                        const std::string& pointer) {
+    std::vector<std::string_view> known;
+    for (auto at = properties.begin(); at != properties.end(); ++at) known.push_back(at.key());
+    std::sort(known.begin(), known.end());
+    std::vector<std::string_view> names;
+    for (const Json& name : required) {
+      if (name.is_string()) names.push_back(name.get_ref<const std::string&>());
+      if (!name.is_string() || !std::binary_search(known.begin(), known.end(), names.back()))
+        return Fault(Code::kUnsupported, Pointer(pointer, "required"), "expected names of properties");
+    }
+    std::sort(names.begin(), names.end());
+    return names;
   }
 
   // Without named properties: any members, of one schema, or none.

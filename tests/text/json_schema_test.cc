@@ -11,6 +11,7 @@
 #include "runtime/text/grammar.h"
 #include "runtime/text/grammar_matcher.h"
 #include "runtime/text/utf8.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/support/slowed.h"
 
 namespace moonlit {
@@ -124,6 +125,12 @@ TEST(JsonSchema, WhatCannotBeFollowedIsRefusedWithItsPlace) {
       {R"({"type": "array", "items": {"type": "string", "maxLength": 1000000}, "maxItems": 1000000})", Code::kExhausted,
        "grammar"},
       {std::string(100000, '['), Code::kInvalidArgument, "expected JSON"},
+      {R"({"type": ["null", "null", "null", "null", "null", "null", "null", "null"]})", Code::kInvalidArgument,
+       "#/type"},
+      {R"({"enum": [1], "type": ["null", "null", "null", "null", "null", "null", "null", "integer"]})",
+       Code::kInvalidArgument, "#/enum/0"},
+      {R"({"properties": {")" + std::string(300, 'x') + R"(": {"format": "date"}}})", Code::kUnsupported,
+       "at \"#/properties/xxx"},
   };
   for (const auto& one : cases) {
     auto grammar = Grammar::FromJsonSchema(one.schema);
@@ -131,6 +138,21 @@ TEST(JsonSchema, WhatCannotBeFollowedIsRefusedWithItsPlace) {
     EXPECT_EQ(grammar.status().code(), one.code) << one.schema.substr(0, 200) << grammar.status().ToString();
     EXPECT_THAT(std::string(grammar.status().message()), HasSubstr(one.message)) << one.schema.substr(0, 200);
   }
+}
+
+// Every comparison of a name with one of "required" would be at least an allocation.
+TEST(JsonSchema, ManyNamesAreSoughtOnce) {
+  constexpr size_t kCount = 1000;
+  Json schema = {{"type", "object"}, {"properties", Json::object()}, {"required", Json::array()}};
+  for (size_t i = 0; i < kCount; ++i) {
+    schema["properties"]["p" + std::to_string(i)] = {{"type", "null"}};
+    schema["required"].push_back("p" + std::to_string(i));
+  }
+  const std::string text = schema.dump();
+  ResetAllocations();
+  const auto grammar = JsonSchemaToGrammar(text);
+  EXPECT_LT(AllocationCount(), 100 * kCount);
+  ASSERT_TRUE(grammar.ok()) << grammar.status().ToString();
 }
 
 TEST(JsonSchema, LongStringsAreAllowed) {
