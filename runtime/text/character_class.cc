@@ -45,14 +45,18 @@ CharacterRanges Within(const CharacterRanges& ranges, char32_t first, char32_t l
 
 }  // namespace
 
-CharacterClass::CharacterClass(CharacterRanges ranges, bool negated) {
+CharacterRanges NormalizeRanges(CharacterRanges ranges, bool negated) {
   for (auto& range : ranges) range.second = std::min(range.second, kLast);
   ranges = Union(std::move(ranges));
   if (negated) ranges = Complement(ranges);
-  CharacterRanges surrogates = {{0xD800, 0xDFFF}};
-  for (const auto& gap : Complement(surrogates)) {
-    for (const auto& part : Within(ranges, gap.first, gap.second)) ranges_.push_back(part);
+  CharacterRanges well_formed;
+  for (const auto& gap : Complement({{0xD800, 0xDFFF}})) {
+    for (const auto& part : Within(ranges, gap.first, gap.second)) well_formed.push_back(part);
   }
+  return well_formed;
+}
+
+CharacterClass::CharacterClass(CharacterRanges ranges) : ranges_(std::move(ranges)) {
   table_.emplace_back().fill(kFail);
   for (const auto& [first, last] : Within(ranges_, 0, 0x7F)) {
     for (char32_t c = first; c <= last; ++c) table_[0][c] = kDone;

@@ -13,21 +13,22 @@ namespace moonlit {
 // First and last code point.
 using CharacterRanges = std::vector<std::pair<char32_t, char32_t>>;
 
+// Ascending and apart, of well-formed characters alone: surrogates and what lies above U+10FFFF are left out. `ranges` in any order,
+// overlapping or not. negated: all other characters. Equal for equal sets.
+CharacterRanges NormalizeRanges(CharacterRanges ranges, bool negated);
+
 class CharacterClass {
  public:
   static constexpr uint16_t kFail = 0xFFFF;
   static constexpr uint16_t kDone = 0xFFFE;
 
-  // Of well-formed characters alone: surrogates and what lies above U+10FFFF are left out. Ranges in any order, overlapping or not.
-  // negated: all other characters.
-  CharacterClass(CharacterRanges ranges, bool negated);
+  // Of what NormalizeRanges returned.
+  explicit CharacterClass(CharacterRanges ranges);
 
   // The state behind `byte`, from state 0 at the first byte of a character: kDone when the character is complete and in the set, kFail
   // when none of the set begins so.
   uint16_t Next(uint16_t state, uint8_t byte) const { return table_[state][byte]; }
-  bool empty() const { return ranges_.empty(); }
   size_t states() const { return table_.size(); }  // 512 bytes each
-  bool operator==(const CharacterClass& other) const { return ranges_ == other.ranges_; }
 
  private:
   // The state for `remaining` more bytes of the code points from `base` on.

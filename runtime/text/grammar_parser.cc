@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "runtime/text/grammar_syntax.h"
@@ -274,6 +275,7 @@ class GrammarParser {
 
   Status ReadClass(GrammarItem* item) {
     item->kind = GrammarItem::Kind::kClass;
+    const size_t begin = at_;
     CharacterRanges ranges;
     bool negated = true;
     if (Now() == '.') {
@@ -297,16 +299,26 @@ class GrammarParser {
       }
       ++at_;
     }
-    CharacterClass made(std::move(ranges), negated);
-    if (made.empty()) return Fault("a class without characters");
-    const auto found = std::find(syntax_.classes.begin(), syntax_.classes.end(), made);
-    item->index = static_cast<uint32_t>(found - syntax_.classes.begin());
-    if (found == syntax_.classes.end()) {
-      class_states_ += made.states();
-      if (class_states_ > kMostClassStates) return Fault("too many different classes", Code::kExhausted);
-      syntax_.classes.push_back(std::move(made));
+    // By its text first: most grammars write a class as they did before.
+    const std::string_view written = text_.substr(begin, at_ - begin);
+    if (const auto known = written_classes_.find(written); known != written_classes_.end()) {
+      item->index = known->second;
+      return Status();
     }
+    MOONLIT_ASSIGN_OR_RETURN(item->index, FindOrAddClass(NormalizeRanges(std::move(ranges), negated)));
+    written_classes_.emplace(written, item->index);
     return Status();
+  }
+
+  Result<uint32_t> FindOrAddClass(CharacterRanges ranges) {
+    if (ranges.empty()) return Fault("a class without characters");
+    const auto [found, added] = classes_.emplace(std::move(ranges), static_cast<uint32_t>(syntax_.classes.size()));
+    if (added) {
+      syntax_.classes.emplace_back(found->first);
+      class_states_ += syntax_.classes.back().states();
+      if (class_states_ > kMostClassStates) return Fault("too many different classes", Code::kExhausted);
+    }
+    return found->second;
   }
 
   static constexpr size_t kMostRanges = 4096;
@@ -320,6 +332,9 @@ class GrammarParser {
   size_t class_states_ = 0;
   GrammarSyntax syntax_;
   std::unordered_map<std::string, uint32_t> names_;
+  std::map<std::string_view, uint32_t>
+      written_classes_;  // these two to the classes' indices; trees, as texts are untrusted
+  std::map<CharacterRanges, uint32_t> classes_;
 };
 
 }  // namespace

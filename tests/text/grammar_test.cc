@@ -12,7 +12,9 @@
 #include "runtime/text/byte_alphabet.h"
 #include "runtime/text/grammar_mask.h"
 #include "runtime/text/grammar_matcher.h"
+#include "runtime/text/grammar_syntax.h"
 #include "runtime/text/utf8.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/support/slowed.h"
 
 namespace moonlit {
@@ -136,6 +138,41 @@ TEST(Grammar, FaultsSayWhereAndWhat) {
     EXPECT_EQ(grammar.status().code(), one.code) << grammar.status().ToString();
     EXPECT_THAT(std::string(grammar.status().message()), HasSubstr(one.message)) << one.text.substr(0, 100);
   }
+}
+
+// A class is made when it first occurs, however it is written: a million of them fit a grammar's text, and each is tables.
+TEST(Grammar, EqualClassesAreMadeOnce) {
+  const auto classes = [](const std::string& one) {
+    const size_t count = 2000;
+    std::string text = "root ::= ";
+    for (size_t i = 0; i < count; ++i) text += one;
+    ResetAllocations();
+    const auto syntax = ParseGrammar(text);
+    EXPECT_LT(AllocationCount(), 4 * count) << one;
+    EXPECT_TRUE(syntax.ok()) << syntax.status().ToString();
+    return syntax.ok() ? syntax->classes.size() : 0;
+  };
+  EXPECT_EQ(classes("."), 1u);
+  EXPECT_EQ(classes("[^a-z]"), 1u);
+  EXPECT_EQ(classes("[a][b][\\x61]"), 2u);
+}
+
+TEST(Grammar, ManyClassesAreFoundAgain) {
+  std::string text = "root ::= ";
+  for (int round = 0; round < 4; ++round) {
+    for (char32_t c = 0x4E00; c < 0x4E00 + 5000; ++c) {
+      text += '[';
+      if (round == 1) Utf8Append(c, &text);  // the same set, written in another way
+      Utf8Append(c, &text);
+      text += ']';
+    }
+  }
+  const auto syntax = ParseGrammar(text);
+  ASSERT_TRUE(syntax.ok()) << syntax.status().ToString();
+  EXPECT_EQ(syntax->classes.size(), 5000u);
+  const GrammarItem::Sequence& items = syntax->rules[0].alternatives[0];
+  ASSERT_EQ(items.size(), 20000u);
+  for (size_t i = 0; i < items.size(); ++i) ASSERT_EQ(items[i].index, i % 5000) << i;
 }
 
 TEST(Grammar, LongRepetitionsAreMade) {
