@@ -180,6 +180,7 @@ class Sequence {
   static Result<Sequence> Make(PagePool* pool, SequenceShape shape, std::string_view state = {});
 
  private:
+  class Chain;
   float* StateData(StatePool::Slot slot) const {
     return slot == StatePool::kNone ? nullptr : pool_->states()->data(slot);
   }
@@ -202,11 +203,10 @@ class Sequence {
   void NoteLost();
   int64_t LostAfterCut(size_t group, int64_t length) const;
   uint32_t PageOfBlock(PrefixIndex::Block block, size_t group, size_t index) const;
-  bool Reaches(size_t group, int64_t length, std::span<const PrefixIndex::Block> chain) const;
+  bool Reaches(size_t group, int64_t length, Chain& chain) const;
   void TakeBack(int64_t length);
   bool HasWhatIsSeen(std::span<const PrefixIndex::Block> more) const;
   void TakeBlocks(std::span<const PrefixIndex::Block> more);
-  std::vector<PrefixIndex::Block> Chain() const;
   void StandOn(PrefixIndex::Block block, size_t blocks);
   void CutChain(size_t blocks);
 

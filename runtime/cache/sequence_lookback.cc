@@ -48,16 +48,27 @@ uint32_t Sequence::PageOfBlock(PrefixIndex::Block block, size_t group, size_t in
   return pool_->prefixes()->pages(block)[before + index];
 }
 
-// The sequence's blocks in the index.
-std::vector<PrefixIndex::Block> Sequence::Chain() const {
-  std::vector<PrefixIndex::Block> chain(blocks_);
-  PrefixIndex::Block block = block_;
-  for (size_t i = blocks_; i > 0; --i) {
-    chain[i - 1] = block;
-    block = pool_->prefixes()->parent(block);
+// The sequence's blocks in the index. They are looked for when the first one is asked for: a cut that needs none takes no memory.
+class Sequence::Chain {
+ public:
+  explicit Chain(const Sequence& sequence) : sequence_(sequence) {}
+  size_t size() const { return sequence_.blocks_; }
+  PrefixIndex::Block operator[](size_t i) {
+    if (blocks_.empty()) {
+      blocks_.resize(size());
+      PrefixIndex::Block block = sequence_.block_;
+      for (size_t left = size(); left > 0; --left) {
+        blocks_[left - 1] = block;
+        block = sequence_.pool_->prefixes()->parent(block);
+      }
+    }
+    return blocks_[i];
   }
-  return chain;
-}
+
+ private:
+  const Sequence& sequence_;
+  std::vector<PrefixIndex::Block> blocks_;
+};
 
 // Slots of the group below this one are seen by nobody once the sequence is cut to `length`. A cut into what is pure ends all of it:
 // the text is one like others then, and its blocks are found by content.
@@ -66,7 +77,7 @@ int64_t Sequence::LostAfterCut(size_t g, int64_t length) const {
 }
 
 // Whether all is there that a token at slot `length` sees of the group.
-bool Sequence::Reaches(size_t g, int64_t length, std::span<const PrefixIndex::Block> chain) const {
+bool Sequence::Reaches(size_t g, int64_t length, Chain& chain) const {
   if (length == 0 || pool_->lookback(g) == 0) return true;
   const size_t tokens = pool_->layout(g).page_tokens, per_block = pool_->block_tokens() / tokens;
   const int64_t first = std::max(FirstSeen(g, length), LostAfterCut(g, length));
@@ -80,7 +91,7 @@ bool Sequence::Reaches(size_t g, int64_t length, std::span<const PrefixIndex::Bl
 int64_t Sequence::Reachable(int64_t length) const {
   if (length == 0 || length == length_) return length;
   if (pool_->states() != nullptr) return 0;
-  const std::vector<PrefixIndex::Block> chain = Chain();
+  Chain chain(*this);
   const auto size = static_cast<int64_t>(pool_->block_tokens());
   for (; length > 0; length = (length - 1) / size * size) {
     size_t g = 0;
@@ -93,7 +104,7 @@ int64_t Sequence::Reachable(int64_t length) const {
 // Before the sequence is cut to `length`. REQUIRES: CanTruncate(length).
 void Sequence::TakeBack(int64_t length) {
   if (length == length_) return;
-  const std::vector<PrefixIndex::Block> chain = length == 0 ? std::vector<PrefixIndex::Block>() : Chain();
+  Chain chain(*this);
   for (size_t g = 0; g < table_.size(); ++g) {
     lost_[g] = LostAfterCut(g, length);
     const size_t tokens = pool_->layout(g).page_tokens, per_block = pool_->block_tokens() / tokens;

@@ -54,6 +54,70 @@ struct Engine::Impl {
   bool gives_back = false;  // some group of the cache does
 };
 
+// A sequence beside those of sessions. It holds pages, so it comes and goes under the mutex, whatever is thrown meanwhile.
+class Engine::SpareSequence {
+ public:
+  explicit SpareSequence(SessionPool& pool) : pool_(pool) {}
+  SpareSequence(const SpareSequence&) = delete;
+  SpareSequence& operator=(const SpareSequence&) = delete;
+  ~SpareSequence() {
+    if (!sequence_) return;
+    const std::lock_guard<std::mutex> lock(pool_.mutex());
+    sequence_.reset();
+  }
+  bool has_value() const { return sequence_.has_value(); }
+  Sequence& operator*() { return *sequence_; }
+  // make(): a Result<Sequence>.
+  template <class Make>
+  Status Set(const Make& make) {
+    const std::lock_guard<std::mutex> lock(pool_.mutex());
+    MOONLIT_ASSIGN_OR_RETURN(sequence_, make());
+    return Status();
+  }
+  void SwapWith(Sequence& other) {
+    const std::lock_guard<std::mutex> lock(pool_.mutex());
+    std::swap(*sequence_, other);
+  }
+
+ private:
+  SessionPool& pool_;
+  std::optional<Sequence> sequence_;
+};
+
+// Takes a session back to where a prefill found it, unless that comes to its end. What was cut can't always be had again (a recurrent
+// state knows no way back, pages may be given back); then it keeps what was there.
+class Engine::Rollback {
+ public:
+  Rollback(Engine& engine, Session& session)
+      : session_(session), start_(session.length()), before_(*engine.impl_->sessions) {}
+  ~Rollback() {
+    if (!armed_) return;
+    try {
+      static_cast<void>(Undo());
+    } catch (...) {  // the session is another call's, and there is no memory to say so
+    }
+  }
+  Status Remember() {
+    return session_.Use([&] { return before_.Set([&] { return Result<Sequence>(session_.sequence_.Fork()); }); });
+  }
+  void Arm() { armed_ = true; }
+  void Disarm() { armed_ = false; }
+  Status Undo() {
+    Disarm();
+    if (!before_.has_value()) return session_.Truncate(start_);
+    return session_.Use([&] {
+      before_.SwapWith(session_.sequence_);
+      return Status();
+    });
+  }
+
+ private:
+  Session& session_;
+  const int64_t start_;
+  SpareSequence before_;
+  bool armed_ = false;
+};
+
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() = default;
 
@@ -166,18 +230,12 @@ Status Engine::Restore(Session& session, const std::string& path, const RestoreO
     PagePool* pages = impl_->sessions->pages();
     MOONLIT_ASSIGN_OR_RETURN(const SessionReader reader,
                              SessionReader::Open(SourceOf(file), SavedFacts(session), options, *pages));
-    // The lock is for the moments when pages change hands, not for reading the file.
-    std::optional<Sequence> restored;
-    {
-      const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
-      MOONLIT_ASSIGN_OR_RETURN(restored, Sequence::Make(pages, reader.shape(), session.AdapterKey()));
-    }
-    const Status status = reader.ReadPages(*restored);
-    const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
-    if (status.ok()) std::swap(session.sequence_, *restored);
-    if (status.ok()) session.placed_from_ = INT64_MAX;
-    restored.reset();
-    return status;
+    SpareSequence restored(*impl_->sessions);  // other sessions may go on while the file is read
+    MOONLIT_RETURN_IF_ERROR(restored.Set([&] { return Sequence::Make(pages, reader.shape(), session.AdapterKey()); }));
+    MOONLIT_RETURN_IF_ERROR(reader.ReadPages(*restored));
+    restored.SwapWith(session.sequence_);
+    session.placed_from_ = INT64_MAX;
+    return Status();
   });
 }
 
@@ -266,14 +324,9 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
         "the whole text at once in an empty session, of at most %zu tokens (chunk_tokens)",
         tokens.size(), static_cast<long long>(start), impl_->options.chunk_tokens);
   }
-  std::optional<Sequence> before;  // dies by Forget only, since it holds pages
-  struct Ending {
-    Engine& engine;
-    std::optional<Sequence>& before;
-    ~Ending() { engine.Forget(before); }
-  } ending{*this, before};
+  Rollback rollback(*this, session);
   if (impl_->plan->state_bytes() > 0 || (impl_->gives_back && start > 0)) {
-    MOONLIT_RETURN_IF_ERROR(Remember(session, before));
+    MOONLIT_RETURN_IF_ERROR(rollback.Remember());
   }
   size_t done = 0;
   if (outputs != Outputs::kAll && session.tap_ == nullptr) {
@@ -281,6 +334,7 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
     const Status taken = TakePrefix(session, tokens.first(most), &done);
     if (!taken.ok()) return taken;
   }
+  rollback.Arm();
   if (reused != nullptr) *reused = done;
   if (done == tokens.size() && progress) progress(done);
   while (done < tokens.size()) {
@@ -292,13 +346,14 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
     const Status status = Step({&span, 1}, consumer == nullptr ? nullptr : &shifted, abort);
     if (!status.ok()) {
       // If another call holds the session it is that call's now, and its length with it.
-      Status back;
-      if (status.code() != Code::kBusy) back = before ? GoBack(session, *before) : session.Truncate(start);
+      if (status.code() == Code::kBusy) rollback.Disarm();
+      const Status back = status.code() == Code::kBusy ? Status() : rollback.Undo();
       return back.ok() ? status : back;
     }
     done += count;
     if (progress) progress(done);
   }
+  rollback.Disarm();
   return Status();
 }
 
@@ -326,29 +381,6 @@ Status Engine::ReadAgain(Session& session, std::span<const int32_t> tokens) {
     done += count;
   }
   return Status();
-}
-
-// A recurrent state can't be cut and pages may be given back, so a prefill that may fail keeps what was there before.
-Status Engine::Remember(Session& session, std::optional<Sequence>& before) {
-  return session.Use([&] {
-    const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
-    before = session.sequence_.Fork();
-    return Status();
-  });
-}
-
-Status Engine::GoBack(Session& session, Sequence& before) {
-  return session.Use([&] {
-    const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
-    std::swap(session.sequence_, before);
-    return Status();
-  });
-}
-
-void Engine::Forget(std::optional<Sequence>& before) {
-  if (!before) return;
-  const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
-  before.reset();
 }
 
 }  // namespace moonlit

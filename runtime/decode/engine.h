@@ -202,8 +202,8 @@ class Engine {
   // start a step.
   Status Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer, AbortFlags abort = {});
 
-  // Feeds any number of tokens (at least one) in chunks; `progress` after each chunk (tokens done); on failure the
-  // session is back at its length before the call. outputs: kLast (of all tokens), kAll or kNone; the consumer sees
+  // Feeds any number of tokens (at least one) in chunks; `progress` after each chunk (tokens done); on failure, and when
+  // a consumer or `progress` throws, the session is back at its length before the call. outputs: kLast (of all tokens), kAll or kNone; the consumer sees
   // span 0 and token numbers of the whole call. Steps of other sessions run between chunks, which are then short
   // (Batcher::PieceRows), or share them.
   // With share_prefixes, blocks that the cache still has of such a text are taken, not computed: the same bits. Not with
@@ -220,14 +220,13 @@ class Engine {
 
  private:
   struct Impl;
+  class SpareSequence;
+  class Rollback;
   explicit Engine(std::unique_ptr<Impl> impl);
   Status CheckSpans(std::span<const SessionSpan> spans, const LogitsConsumer* consumer) const;
   Status TakePrefix(Session& session, std::span<const int32_t> tokens, size_t* taken);
   size_t PieceOf(size_t position, size_t left) const;
   Status ReadAgain(Session& session, std::span<const int32_t> tokens);
-  Status Remember(Session& session, std::optional<Sequence>& before);
-  Status GoBack(Session& session, Sequence& before);
-  void Forget(std::optional<Sequence>& before);
   SessionFacts SavedFacts(const Session& session) const;
   std::unique_ptr<Impl> impl_;
 };

@@ -130,5 +130,22 @@ TEST_F(BatcherFailures, WhatASharedStepThrowsIsFoundOutAlone) {
   ExpectWorks();
 }
 
+// To go back takes no memory.
+TEST_F(BatcherFailures, APrefillWithoutMemoryGoesBackToItsStart) {
+  Make({.n_ctx = 2000, .max_sessions = 2, .chunk_tokens = 16});
+  const auto session = NewSession(*engine_);
+  ASSERT_TRUE(engine_->Prefill(*session, Ids(300), Outputs::kNone, nullptr).ok());
+  const auto progress = [](size_t done) {
+    if (done < 700) return;
+    ArmNew(1, Failing::kForGood);
+    throw std::bad_alloc();
+  };
+  EXPECT_THROW(static_cast<void>(engine_->Prefill(*session, Ids(1000, 5), Outputs::kNone, nullptr, nullptr, progress)),
+               std::bad_alloc);
+  DisarmNew();
+  EXPECT_EQ(session->length(), 300);
+  ExpectWorks();
+}
+
 }  // namespace
 }  // namespace moonlit

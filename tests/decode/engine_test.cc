@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <stdexcept>
 #include <thread>
 
 #include "tests/decode/fake_model.h"
@@ -208,6 +209,39 @@ TEST(Engine, ACancelledPrefillGoesBackToItsStart) {
   auto all = first;
   all.insert(all.end(), second.begin(), second.end());
   EXPECT_EQ(rows.values[0], FakeLogits(all));
+}
+
+// What a consumer or a progress callback throws in the middle of a prefill passes through, and the session is where it was.
+TEST(Engine, APrefillThatIsThrownOutOfGoesBackToItsStart) {
+  class Throwing final : public LogitsConsumer {
+   public:
+    void Consume(size_t, size_t first_token, size_t, const float*, size_t) override {
+      if (first_token >= 600) throw std::runtime_error("enough");
+    }
+  };
+  for (const std::vector<size_t>& lookbacks : {std::vector<size_t>{0}, {0, 70}}) {
+    for (const size_t start : {0, 20, 300}) {
+      FakePlan* plan = nullptr;
+      const auto engine =
+          MakeFakeEngine({.n_ctx = 2000, .chunk_tokens = 16, .share_prefixes = false}, &plan, true, lookbacks);
+      const auto session = NewSession(*engine);
+      if (start > 0) Feed(*engine, *session, Ids(start));
+      Throwing throwing;
+      EXPECT_THROW(static_cast<void>(engine->Prefill(*session, Ids(1000, 5), Outputs::kAll, &throwing)),
+                   std::runtime_error);
+      EXPECT_EQ(session->length(), static_cast<int64_t>(start));
+      const auto progress = [](size_t done) {
+        if (done > 700) throw std::runtime_error("enough");
+      };
+      EXPECT_THROW(
+          static_cast<void>(engine->Prefill(*session, Ids(1000, 5), Outputs::kNone, nullptr, nullptr, progress)),
+          std::runtime_error);
+      EXPECT_EQ(session->length(), static_cast<int64_t>(start));
+      plan->tokens = 0;
+      Feed(*engine, *session, Ids(100, 6));
+      EXPECT_EQ(plan->tokens, 100u) << "nothing is read again";
+    }
+  }
 }
 
 // Two threads in one session would tear its state.
