@@ -14,6 +14,8 @@ constexpr size_t kMostContext = size_t{1} << 24;
 constexpr size_t kMostSessions = 65536;
 constexpr size_t kMostChunk = 65536;
 constexpr size_t kMostPageTokens = 65536;
+constexpr uint64_t kMostPages =
+    SIZE_MAX / 16;  // of all sessions; PlanPages counts up to eight times as many, in size_t
 
 Status CheckRange(const char* name, size_t value, size_t least, size_t most) {
   if (value >= least && value <= most) return Status();
@@ -48,8 +50,16 @@ Status FillDefaults(const ModelFacts& facts, Variant variant, EngineOptions& o) 
     return Errorf(Code::kInvalidArgument, "engine: page_tokens is %zu, expected a multiple of %zu", o.page_tokens,
                   kAttentionTile);
   }
+  const uint64_t pages = uint64_t{o.max_sessions} * (CeilDiv(o.n_ctx, o.page_tokens) + 1);
+  if (pages > kMostPages) {
+    return Errorf(Code::kOutOfMemory,
+                  "engine: %zu sessions of %zu tokens are more than this machine can address; ask for fewer or shorter "
+                  "ones",
+                  o.max_sessions, o.n_ctx);
+  }
   // A step can't have more rows than all sessions have slots.
-  o.chunk_tokens = std::min(o.chunk_tokens, o.n_ctx * o.max_sessions);
+  const uint64_t slots = uint64_t{o.max_sessions} * o.n_ctx;
+  o.chunk_tokens = static_cast<size_t>(std::min<uint64_t>(o.chunk_tokens, slots));
   return Status();
 }
 

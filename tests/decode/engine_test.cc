@@ -44,6 +44,15 @@ TEST(Engine, OptionsOutOfRangeAreNamed) {
   }
 }
 
+// Pages and slots of all sessions together are counted in 64 bits: here they are 2^34 and 2^40.
+TEST(Engine, SessionsAndContextsThatNoMachineHoldsAreRefused) {
+  const auto engine =
+      Engine::Create(MakeFakeModel(nullptr), {.n_ctx = size_t{1} << 24, .max_sessions = 65536, .page_tokens = 64});
+  ASSERT_FALSE(engine.ok());
+  EXPECT_EQ(engine.status().code(), sizeof(size_t) == 4 ? Code::kOutOfMemory : Code::kInvalidArgument)
+      << engine.status().ToString();
+}
+
 TEST(Engine, NoContextIsLongerThanLearnedPositions) {
   const auto create = [](size_t n_ctx, size_t default_ctx) {
     LoadedModel model = MakeFakeModel(nullptr, 1024);

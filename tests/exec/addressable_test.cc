@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/exec/bindings.h"
+#include "runtime/exec/ops/attention_geometry.h"
 #include "runtime/exec/packed_weights.h"
 #include "runtime/exec/plan.h"
 #include "runtime/tensor/buffer.h"
@@ -126,6 +128,34 @@ TEST(Addressable, AnArenaBeyond4GiBIsCountedAndRefused) {
   options.allocator = asked.allocator();
   EXPECT_EQ(Plan::Create(model.graph, model.source, options).status().code(), Code::kOutOfMemory);
   EXPECT_THAT(asked.sizes, Each(Ge(8 * kGiB)));
+}
+
+// Whether decoding `count` sequences whose token lies at `slot` keeps the triples of all segments.
+bool KeepsTriples(size_t count, int64_t slot) {
+  AttentionSpec spec;
+  spec.heads = 1024, spec.kv_heads = 64, spec.key_dim = spec.value_dim = 64;
+  PageLayout layout{};
+  layout.page_tokens = kAttentionTile;
+  layout.layers = 1, layout.kv_heads = 64, layout.key_dim = layout.value_dim = 64;
+  EXPECT_TRUE(FinishPageLayout(&layout));
+  const int32_t token = 0;
+  uint8_t* const* const tables[] = {nullptr};
+  StepSpan span{};
+  span.tokens = {&token, 1};
+  span.pages = tables;
+  span.first_slot = slot;
+  const std::vector<StepSpan> spans(count, span);
+  Step step(count, 1, 1);
+  EXPECT_TRUE(step.Begin(spans).ok());
+  AttentionGeometry geometry(spec, layout, false, count, 64, kTripleFloats);
+  geometry.Begin(step);
+  return geometry.split();
+}
+
+TEST(Addressable, TriplesBeyond4GiBAreNotTakenForFew) {
+  EXPECT_TRUE(KeepsTriples(1, 1023));
+  // 2^15 segments, 64 KV heads of 16 rows, 128 sequences: 2^32 triples.
+  EXPECT_FALSE(KeepsTriples(128, (int64_t{1} << 24) - 1));
 }
 
 }  // namespace

@@ -128,11 +128,12 @@ void AttentionGeometry::Begin(const Step& step) {
 }
 
 void AttentionGeometry::ChooseSplit() {
-  size_t triples = 0, most_pieces = 0;
+  uint64_t triples = 0;  // of a long text more than addresses of 32 bits reach
+  size_t most_pieces = 0;
   for (size_t c = 0; c < chunk_count_; ++c) {
     AttentionChunk& chunk = chunks_[c];
-    chunk.triples = triples;
-    triples += size_t{chunk.pieces} * spec_.kv_heads * PieceFloats(chunk);
+    chunk.triples = static_cast<size_t>(triples);
+    triples += uint64_t{chunk.pieces} * spec_.kv_heads * PieceFloats(chunk);
     most_pieces = std::max<size_t>(most_pieces, chunk.pieces);
   }
   const bool worth = chunk_count_ * spec_.kv_heads < kCallsPerThread * threads_ || most_pieces > kLongSegments;
