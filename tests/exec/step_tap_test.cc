@@ -183,11 +183,12 @@ AttentionLayer Capped() {
   spec.softcap = 2;
   return {spec, {.sees = Causal}};
 }
-// ALiBi with four heads has the paper's slopes; no rotation.
-AttentionLayer Biased() {
+// ALiBi with four heads has the paper's slopes, times `scale`; no rotation.
+AttentionLayer Biased(float scale) {
   AttentionSpec spec = Spec(0, 0);
-  spec.heads = 4, spec.rope = {}, spec.alibi_max_bias = 8;
-  return {spec, {.sees = Causal, .slopes = {1.0 / 4, 1.0 / 16, 1.0 / 64, 1.0 / 256}}};
+  spec.heads = 4, spec.rope = {}, spec.alibi_max_bias = 8, spec.alibi_scale = scale;
+  const double slope = double{scale} / 4;
+  return {spec, {.sees = Causal, .slopes = {slope, slope / 4, slope / 16, slope / 64}}};
 }
 AttentionLayer WithSinks() {
   AttentionLayer layer = Decorated();
@@ -225,8 +226,9 @@ std::vector<double> FormulaRow(const AttentionModel& model, size_t head, size_t 
 constexpr double kWeightBound = 2 * 32 * 29 * 0x1p-24;
 
 TEST(StepTap, WeightsAreTheFormula) {
-  for (const AttentionLayer& layer : {AttentionLayer{Spec(0, 0), {.sees = Causal}},
-                                      AttentionLayer{Spec(40, 0), WithSinks().rule}, Chunked(), Capped(), Biased()}) {
+  for (const AttentionLayer& layer :
+       {AttentionLayer{Spec(0, 0), {.sees = Causal}}, AttentionLayer{Spec(40, 0), WithSinks().rule}, Chunked(),
+        Capped(), Biased(1), Biased(0.25f)}) {
     const AttentionModel model({layer}, 9);
     Watcher watcher(model, true);
     model.Outputs({{kTokens}}, {.threads = 2, .chunk = 61, .tap = &watcher});
@@ -278,7 +280,7 @@ TEST(StepTap, WeightsTimesValuesAreTheOutputs) {
   constexpr size_t kFirst = kAttentionTile, kLast = 2 * kAttentionTile;
   const std::vector<AttentionAct> acts = {{.append = kLast + 9, .first = kFirst, .last = kLast}, {.append = 12}};
   for (const std::vector<AttentionLayer>& layers : std::vector<std::vector<AttentionLayer>>{
-           {{Spec(0, 0), {.sees = Causal}}, shared}, {WithSinks()}, {Decorated()}, {Capped()}}) {
+           {{Spec(0, 0), {.sees = Causal}}, shared}, {WithSinks()}, {Decorated()}, {Capped()}, {Biased(0.25f)}}) {
     const AttentionModel model(layers, 10);
     Watcher watcher(model, true);
     model.Outputs(acts, {.threads = 2, .chunk = 64, .tap = &watcher});

@@ -99,7 +99,8 @@ void AttentionWeights::Score(const float* query, size_t last, size_t thread, flo
 }
 
 void AttentionWeights::MaskRow(int64_t slot, SlotInterval seen, float* row) const {
-  const float slope = spec_.alibi_max_bias == 0 ? 0 : AlibiSlope(spec_.alibi_max_bias, spec_.heads, head_);
+  const bool biased = spec_.alibi_max_bias != 0;
+  const float slope = biased ? spec_.alibi_scale * AlibiSlope(spec_.alibi_max_bias, spec_.heads, head_) : 0;
   for (int64_t j = 0; j < seen.last; ++j) {
     const bool sees = j >= seen.first || j < place_.geometry->sinks();
     row[j] = sees ? row[j] + slope * static_cast<float>(j - slot) : -INFINITY;
