@@ -299,6 +299,39 @@ TEST(StepTap, WeightsTimesValuesAreTheOutputs) {
   }
 }
 
+// The kernel passes over the slots of a page that is not there (a null in the table), and so nobody sees them.
+TEST(StepTap, SlotsOfMissingPagesHaveNoWeight) {
+  const AttentionModel model({{Spec(0, 0), {.sees = Causal}}}, 13);
+  auto pool = ThreadPool::Create({.threads = 2});
+  auto plan = model.MakePlan(pool->get(), {});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  auto pages = PagePool::Create((*plan)->cache_groups(), 8, {.share_prefixes = false});
+  Sequence sequence(pages->get());
+  ASSERT_TRUE(sequence.Reserve(kTokens).ok());
+  std::vector<int32_t> text;
+  for (size_t i = 0; i < kTokens; ++i) text.push_back(AttentionModel::Token(i));
+  StepSpan span{};
+  span.tokens = std::span(text).first(kTokens - 1);
+  span.pages = sequence.pages();
+  span.outputs = Outputs::kNone;
+  ASSERT_TRUE((*plan)->Run({&span, 1}, nullptr).ok());
+
+  std::vector<uint8_t*> table(sequence.pages()[0], sequence.pages()[0] + CeilDiv(kTokens, kAttentionTile));
+  table[0] = nullptr;
+  uint8_t* const* const tables[] = {table.data()};
+  Watcher watcher(model, true);
+  span.tokens = std::span(text).last(1);
+  span.pages = tables;
+  span.first_slot = kTokens - 1;
+  span.tap = &watcher;
+  ASSERT_TRUE((*plan)->Run({&span, 1}, nullptr).ok());
+  const Seen& seen = watcher.rows[kTokens - 1][0];
+  for (const std::vector<float>& weights : seen.weights) {
+    for (size_t j = 0; j < kTokens; ++j) ASSERT_EQ(weights[j] > 0, j >= kAttentionTile) << j;
+  }
+  EXPECT_LT(LargestLoss(model, seen, text), 4e-6);
+}
+
 TEST(StepTap, WeightsAreTheSameForThreadsAndChunks) {
   const AttentionModel model({Decorated()}, 11);
   Watcher one(model, true), other(model, true);

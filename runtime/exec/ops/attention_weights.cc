@@ -55,7 +55,7 @@ Status AttentionWeights::UnpackKeys(size_t kv_head, size_t width, AbortFlags abo
   return Status();
 }
 
-// Nobody sees the slots of a page that is not there, nor those behind the end of the text.
+// Nobody sees the slots of a page that is not there (MaskRow), nor those behind the end of the text.
 void AttentionWeights::UnpackTile(size_t tile) const {
   const PageLayout& layout = *place_.layout;
   const size_t first = tile * kAttentionTile, page = first / layout.page_tokens, dim = spec_.key_dim;
@@ -101,9 +101,14 @@ void AttentionWeights::Score(const float* query, size_t last, size_t thread, flo
 void AttentionWeights::MaskRow(int64_t slot, SlotInterval seen, float* row) const {
   const bool biased = spec_.alibi_max_bias != 0;
   const float slope = biased ? spec_.alibi_scale * AlibiSlope(spec_.alibi_max_bias, spec_.heads, head_) : 0;
-  for (int64_t j = 0; j < seen.last; ++j) {
-    const bool sees = j >= seen.first || j < place_.geometry->sinks();
-    row[j] = sees ? row[j] + slope * static_cast<float>(j - slot) : -INFINITY;
+  const auto page_tokens = static_cast<int64_t>(place_.layout->page_tokens);
+  uint8_t* const* page = span().pages[place_.group];
+  for (int64_t first = 0; first < seen.last; first += page_tokens, ++page) {
+    const int64_t last = std::min(first + page_tokens, seen.last);
+    for (int64_t j = first; j < last; ++j) {
+      const bool sees = *page != nullptr && (j >= seen.first || j < place_.geometry->sinks());
+      row[j] = sees ? row[j] + slope * static_cast<float>(j - slot) : -INFINITY;
+    }
   }
 }
 
