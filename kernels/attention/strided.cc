@@ -150,7 +150,6 @@ void AttendRows(const Task& task, size_t base, size_t first, size_t count) {
     const Interval visible = Visible(args, place.token);
     call.first[r] = Clamp(visible.first - shift, 0, end);
     call.last[r] = Clamp(visible.last - shift, 0, end);
-    if (visible.first >= visible.last) call.first[r] = call.last[r] = 0;
     any |= call.first[r] < call.last[r] || (sinks > 0 && call.last[r] > 0);
     call.position[r] = args.first_slot + static_cast<int64_t>(place.token) - shift;
     call.slopes[r] = args.alibi_slopes != nullptr ? args.alibi_slopes[place.head] : 0.0f;
@@ -179,26 +178,32 @@ void AttendRows(const Task& task, size_t base, size_t first, size_t count) {
   }
 }
 
-// Keys that some row of the task sees.
-Interval VisibleToAny(const Task& task) {
-  Interval any = {INT64_MAX, 0};
+// Keys that some row of the task sees: of its interval [first, last), and the first `sinks` beside it.
+struct TaskKeys {
+  size_t first;
+  size_t last;
+  size_t sinks;
+};
+
+TaskKeys KeysOf(const Task& task) {
+  int64_t first = INT64_MAX, last = 0, end = 0;
   for (size_t r = 0; r < task.rows; ++r) {
     const Interval one = Visible(*task.args, PlaceOf(task, r).token);
+    end = one.last > end ? one.last : end;  // sinks are seen beside an empty interval, too
     if (one.first >= one.last) continue;
-    any.first = one.first < any.first ? one.first : any.first;
-    any.last = one.last > any.last ? one.last : any.last;
+    first = one.first < first ? one.first : first;
+    last = one.last > last ? one.last : last;
   }
-  any.first = any.first < 0 ? 0 : any.first;
-  return any;
+  const size_t sinks = Min(task.args->sink_slots, static_cast<size_t>(end));
+  if (first >= last) return {sinks, sinks, sinks};
+  return {static_cast<size_t>(first < 0 ? 0 : first), static_cast<size_t>(last), sinks};
 }
 
 void RunSegments(const Task& task) {
-  const Interval any = VisibleToAny(task);
-  if (any.first >= any.last) return;
-  const size_t first = static_cast<size_t>(any.first), last = static_cast<size_t>(any.last);
-  const size_t sinks = Min(task.args->sink_slots, last);
-  for (size_t base = 0; base < last; base += kAttentionSegment) {
-    const size_t end = Min(base + kAttentionSegment, last);
+  const auto [first, last, sinks] = KeysOf(task);
+  const size_t keys_end = last < sinks ? sinks : last;
+  for (size_t base = 0; base < keys_end; base += kAttentionSegment) {
+    const size_t end = Min(base + kAttentionSegment, keys_end);
     if (end <= first && base >= sinks) continue;
     // Sinks and the intervals may both lie in this segment; what is between them is packed for nothing.
     PackSegment(task, base, base < sinks || first < base ? base : first, end <= first ? Min(end, sinks) : end);

@@ -111,6 +111,7 @@ void ExpectPagedBits(Arrays& arrays, const StridedAttentionArgs& args, const cha
         Options options;
         options.scale = args.scale;
         options.softcap = args.softcap;
+        options.sink_slots = static_cast<int64_t>(args.sink_slots);
         options.sinks = args.sinks != nullptr;
         options.alibi = args.alibi_slopes != nullptr;
         const std::vector<float> expected = RunRows(args.variant, cache, {row}, options);
@@ -193,6 +194,33 @@ TEST_P(StridedTypes, IntervalsOfQueries) {
     ExpectPagedBits(arrays, args, "blocks");
     for (size_t t = 0; t < n; ++t) first[t] = -5, last[t] = t % 3 == 0 ? 0 : 1000;  // beyond both ends
     ExpectPagedBits(arrays, args, "ends");
+    for (size_t d = 0; d < 16; ++d) EXPECT_EQ(0.0f, arrays.Out(0, 1)[d]);
+  }
+}
+
+// The first slots are seen beside an interval that is empty, too: of a query whose window lies behind the keys, or whose interval says so.
+TEST_P(StridedTypes, SinksBesideEmptyIntervals) {
+  for (Variant variant : RunnableVariants()) {
+    Arrays arrays(3, 100, 2, 1, 16, 16, 8);
+    StridedAttentionArgs args = arrays.Args(variant, GetParam());
+    args.sink_slots = 64;
+    args.window = 4;
+    args.first_slot = 200;
+    ExpectPagedBits(arrays, args, "a window behind the keys");
+    const std::vector<float> out = arrays.out;
+    StridedAttentionArgs first_keys = args;
+    first_keys.sink_slots = first_keys.window = 0;
+    first_keys.context = 64;
+    Attend(first_keys);
+    for (size_t t = 0; t < 3; ++t) {
+      const size_t at = t * 2 * arrays.value_stride();
+      EXPECT_TRUE(SameBits(&out[at], &arrays.out[at], 16)) << "token " << t;
+    }
+    // Of three queries one sees nothing, one the sinks below its end alone, one its interval and the sinks.
+    const int64_t first[] = {5, 80, 90}, last[] = {0, 30, 95};
+    args.first = first;
+    args.last = last;
+    ExpectPagedBits(arrays, args, "empty intervals");
     for (size_t d = 0; d < 16; ++d) EXPECT_EQ(0.0f, arrays.Out(0, 1)[d]);
   }
 }
