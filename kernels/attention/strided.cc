@@ -148,8 +148,8 @@ void AttendRows(const Task& task, size_t base, size_t first, size_t count) {
   for (size_t r = 0; r < count; ++r) {
     const RowPlace place = PlaceOf(task, first + r);
     const Interval visible = Visible(args, place.token);
-    call.first[r] = Clamp(visible.first - shift, 0, end);
-    call.last[r] = Clamp(visible.last - shift, 0, end);
+    call.first[r] = Clamp(visible.first, shift, shift + end) - shift;
+    call.last[r] = Clamp(visible.last, shift, shift + end) - shift;
     any |= call.first[r] < call.last[r] || (sinks > 0 && call.last[r] > 0);
     call.position[r] = args.first_slot + static_cast<int64_t>(place.token) - shift;
     call.slopes[r] = args.alibi_slopes != nullptr ? args.alibi_slopes[place.head] : 0.0f;
@@ -218,6 +218,7 @@ bool InRange(size_t dim) { return dim >= 1 && dim <= kMaxHeadDim; }
 }  // namespace
 
 const char* CheckStridedAttention(const StridedAttentionArgs& args) {
+  constexpr int64_t kMostSlot = int64_t{1} << 62;
   constexpr size_t kMost = size_t{1} << (sizeof(size_t) * 8 - 8);
   if (args.tokens == 0 || args.context == 0) return "tokens and context must be at least 1";
   if (args.heads == 0 || args.kv_heads == 0) return "heads and kv_heads must be at least 1";
@@ -227,7 +228,7 @@ const char* CheckStridedAttention(const StridedAttentionArgs& args) {
   if (args.key_type > CacheType::kQ4_0 || args.value_type > CacheType::kQ4_0) return "there is no such cache type";
   if (args.sink_slots % kAttentionTile != 0) return "sink_slots must be a multiple of kAttentionTile";
   if ((args.first == nullptr) != (args.last == nullptr)) return "first and last must both be given or both be null";
-  if (args.first_slot < 0) return "first_slot must not be negative";
+  if (args.first_slot < 0 || args.first_slot > kMostSlot) return "first_slot must be 0 .. 2^62";
   if (!IsBuilt(args.variant)) return "the kernel variant is not in this build";
   return nullptr;
 }

@@ -75,7 +75,7 @@ struct StridedAttentionArgs {
   // Or `first` and `last` are given: query t sees keys first[t] <= j < last[t] (and the first sink_slots below last[t]), and
   // causal and window are not read. Chunks, prefixes that see each other, and several sequences in one batch are such
   // intervals. A query that sees nothing gives zeros.
-  int64_t first_slot;
+  int64_t first_slot;  // 0 .. 2^62
   bool causal;
   size_t window;
   size_t sink_slots;

@@ -201,8 +201,10 @@ struct SlotRange {
 };
 
 HWY_INLINE size_t ClampToTile(int64_t slot, size_t tile_slot) {
-  const int64_t relative = slot - static_cast<int64_t>(tile_slot);
-  return relative < 0 ? 0 : relative > static_cast<int64_t>(kTile) ? kTile : static_cast<size_t>(relative);
+  const auto first = static_cast<int64_t>(tile_slot);
+  if (slot <= first) return 0;  // compared first: an interval may begin at INT64_MIN
+  const int64_t relative = slot - first;
+  return relative > static_cast<int64_t>(kTile) ? kTile : static_cast<size_t>(relative);
 }
 
 // `shared`: slots that every row sees; most tiles lie inside, and the view of the last one then serves again.

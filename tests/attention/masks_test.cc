@@ -52,6 +52,20 @@ TEST_P(AttentionMasks, WindowsSeeExactlyTheirSlots) {
   }
 }
 
+// What begins before slot 0, however far, begins at slot 0: in every tile and segment.
+TEST_P(AttentionMasks, IntervalsFromTheLeastNumberOn) {
+  for (Variant variant : RunnableVariants()) {
+    const Cache cache(ShapeOf(GetParam(), 24, 20), variant, 600, 4);
+    std::vector<Row> rows = CausalRows(3, 24, 600, 5), least = rows;
+    for (Row& row : least) row.first = INT64_MIN;
+    for (Path path : {Path::kAttend, Path::kSegments}) {
+      const std::vector<float> out = RunRows(variant, cache, rows, Options(), path);
+      const std::vector<float> from_least = RunRows(variant, cache, least, Options(), path);
+      EXPECT_TRUE(SameBits(out.data(), from_least.data(), out.size())) << VariantName(variant);
+    }
+  }
+}
+
 TEST_P(AttentionMasks, RowsThatSeeNothingGiveZeros) {
   for (Variant variant : RunnableVariants()) {
     const Cache cache(ShapeOf(GetParam(), 24, 20), variant, 100, 1);

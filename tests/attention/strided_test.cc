@@ -225,6 +225,26 @@ TEST_P(StridedTypes, SinksBesideEmptyIntervals) {
   }
 }
 
+// An interval may begin anywhere before the first slot, which is slot 0 then.
+TEST_P(StridedTypes, IntervalsFromTheLeastNumberOn) {
+  for (Variant variant : RunnableVariants()) {
+    Arrays arrays(2, 600, 2, 1, 16, 16, 9);
+    StridedAttentionArgs args = arrays.Args(variant, GetParam());
+    std::vector<int64_t> first(2, 0);
+    const int64_t last[] = {600, INT64_MAX};
+    args.first = first.data();
+    args.last = last;
+    Attend(args);
+    const std::vector<float> out = arrays.out;
+    first.assign(2, INT64_MIN);
+    Attend(args);
+    for (size_t row = 0; row < 4; ++row) {
+      const size_t at = row * arrays.value_stride();
+      EXPECT_TRUE(SameBits(&out[at], &arrays.out[at], 16)) << VariantName(variant) << " row " << row;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, StridedTypes, testing::ValuesIn(kAllCacheTypes),
                          [](const auto& info) { return std::string(CacheTypeName(info.param)); });
 
@@ -313,6 +333,7 @@ TEST(Strided, RefusesWhatItCannotCompute) {
   EXPECT_TRUE(refuses([](StridedAttentionArgs& a) { a.value_dim = 1025; }));
   EXPECT_TRUE(refuses([](StridedAttentionArgs& a) { a.tokens = SIZE_MAX; }));
   EXPECT_TRUE(refuses([](StridedAttentionArgs& a) { a.sink_slots = 1; }));
+  EXPECT_TRUE(refuses([](StridedAttentionArgs& a) { a.first_slot = INT64_MAX; }));
   EXPECT_TRUE(refuses([](StridedAttentionArgs& a) { a.first_slot = -1; }));
   EXPECT_TRUE(refuses([&](StridedAttentionArgs& a) { a.first = interval; }));
   EXPECT_TRUE(refuses([](StridedAttentionArgs& a) { a.key_type = static_cast<CacheType>(9); }));
