@@ -18,7 +18,8 @@ float BoundRow(const float* q, const float* lowest, const float* highest, size_t
   float sums[kSums] = {}, sizes[kSums] = {};
   for (size_t i = 0; i < dims; ++i) {
     const float low = q[i] * lowest[i], high = q[i] * highest[i];
-    const float term = low > high ? low : high;
+    const float term =
+        low > high || low != low ? low : high;  // a NaN stays, whichever it is: 0 times an infinite bound
     sums[i % kSums] += term;
     sizes[i % kSums] += term < 0.0f ? -term : term;
   }

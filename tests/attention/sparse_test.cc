@@ -325,5 +325,22 @@ TEST(AttentionSelection, ANaNIsRead) {
   EXPECT_EQ(INFINITY, bounds[2]);
 }
 
+// 0 times an infinite key is a NaN in the score, whichever of the two bounds is infinite.
+TEST(AttentionSelection, ANaNOfAZeroTimesAnInfiniteKeyIsRead) {
+  for (const float infinite : {-INFINITY, INFINITY}) {
+    std::vector<Row> rows = CausalRows(1, 8, 0, 18);
+    rows[0].q[3] = 0;
+    std::vector<float> keys = NormalValues(2 * 64 * 8, 19);
+    keys[(64 + 9) * 8 + 3] = infinite;
+    Cache cache(ShapeOf(CacheType::kF32, 8), RunnableVariants().front(), keys, NormalValues(2 * 64 * 8, 20));
+    for (size_t p = 0; p < 2; ++p) SummarizeKeys(cache.layout(), cache.page(p), 0);
+    const float* q[1] = {rows[0].q.data()};
+    float bounds[2];
+    BoundPages({&cache.layout(), cache.pages(), 2, 0, 1, q}, bounds);
+    EXPECT_TRUE(isfinite(bounds[0]));
+    EXPECT_EQ(INFINITY, bounds[1]) << infinite;
+  }
+}
+
 }  // namespace
 }  // namespace moonlit
