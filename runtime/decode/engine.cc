@@ -231,7 +231,13 @@ Status Engine::Restore(Session& session, const std::string& path, const RestoreO
     MOONLIT_ASSIGN_OR_RETURN(const SessionReader reader,
                              SessionReader::Open(SourceOf(file), SavedFacts(session), options, *pages));
     SpareSequence restored(*impl_->sessions);  // other sessions may go on while the file is read
-    MOONLIT_RETURN_IF_ERROR(restored.Set([&] { return Sequence::Make(pages, reader.shape(), session.AdapterKey()); }));
+    const Status room = restored.Set([&] { return Sequence::Make(pages, reader.shape(), session.AdapterKey()); });
+    if (room.code() == Code::kExhausted && session.length() != 0) {
+      return Errorf(Code::kExhausted,
+                    "%s; or truncate the session to 0 first: it keeps its %lld tokens until the file's are read",
+                    std::string(room.message()).c_str(), static_cast<long long>(session.length()));
+    }
+    MOONLIT_RETURN_IF_ERROR(room);
     MOONLIT_RETURN_IF_ERROR(reader.ReadPages(*restored));
     restored.SwapWith(session.sequence_);
     session.placed_from_ = INT64_MAX;

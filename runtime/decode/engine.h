@@ -191,7 +191,8 @@ class Engine {
   // Writes the session to a file, which appears complete or not at all (runtime/cache/session_file.h). kBusy, kIo, kNotFound.
   Status Save(Session& session, const std::string& path);
   // Makes the session what was saved. A failure leaves it as it was: what SessionReader::Open says, kCorrupt, kBusy, and
-  // kExhausted while there is no room for both.
+  // kExhausted while there is no room for both, or for the file's tokens in a context. What the session holds makes room if it is
+  // truncated to 0 before.
   Status Restore(Session& session, const std::string& path, const RestoreOptions& options = {});
 
   // One step for several sessions, each at most once; rows together at most chunk_tokens. Fails before anything runs

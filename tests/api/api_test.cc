@@ -198,6 +198,35 @@ TEST_F(Api, AForkAndAFileHoldTheSamePast) {
   moonlit_session_free(fork);
 }
 
+// A load that fails keeps what the session holds, so for a moment there are two texts.
+TEST(ApiOfOneSession, AFileNeedsRoomBesideTheText) {
+  moonlit_model_options options;
+  moonlit_model_options_init(&options, sizeof options);
+  options.n_ctx = 128;
+  moonlit_error error = {};
+  moonlit_model* model = nullptr;
+  moonlit_session* session = nullptr;
+  ASSERT_EQ(moonlit_model_load("poet", &options, &model, &error), MOONLIT_OK) << error.message;
+  ASSERT_EQ(moonlit_session_new(model, &session, &error), MOONLIT_OK) << error.message;
+  const std::vector<int32_t> saved(100, 300), other(100, 301);
+  const std::string path = testing::TempDir() + "moonlit_api_room.session";
+  ASSERT_EQ(moonlit_eval(session, saved.data(), 100, MOONLIT_OUTPUT_NONE, nullptr, nullptr, &error), MOONLIT_OK);
+  ASSERT_EQ(moonlit_session_save(session, path.c_str(), &error), MOONLIT_OK) << error.message;
+  ASSERT_EQ(moonlit_session_truncate(session, 0, &error), MOONLIT_OK);
+  ASSERT_EQ(moonlit_eval(session, other.data(), 100, MOONLIT_OUTPUT_NONE, nullptr, nullptr, &error), MOONLIT_OK);
+  EXPECT_EQ(moonlit_session_load(session, path.c_str(), 0, &error), MOONLIT_EXHAUSTED);
+  EXPECT_THAT(error.message, HasSubstr("truncate the session to 0 first: it keeps its 100 tokens"));
+  std::vector<int32_t> held(100);
+  EXPECT_EQ(moonlit_session_tokens(session, held.data(), held.size()), 100u);
+  EXPECT_EQ(held, other);
+  ASSERT_EQ(moonlit_session_truncate(session, 0, &error), MOONLIT_OK);
+  ASSERT_EQ(moonlit_session_load(session, path.c_str(), 0, &error), MOONLIT_OK) << error.message;
+  EXPECT_EQ(moonlit_session_tokens(session, held.data(), held.size()), 100u);
+  EXPECT_EQ(held, saved);
+  moonlit_session_free(session);
+  moonlit_model_free(model);
+}
+
 TEST_F(Api, DroppedPagesMakeRoom) {
   const std::vector<int32_t> ids(128, Ids("月")[1]);
   ASSERT_EQ(moonlit_eval(session_, ids.data(), 128, MOONLIT_OUTPUT_NONE, nullptr, nullptr, &error_), MOONLIT_OK);

@@ -38,7 +38,9 @@ enum {
 };
 /* Makes the session what was saved. The model, its cache types and page_tokens must be the same, and the kernel variant unless
  * MOONLIT_ANY_VARIANT is set: MOONLIT_UNSUPPORTED tells what differs. A damaged file is MOONLIT_CORRUPT. On failure the session
- * keeps what it holds. One call at a time. */
+ * keeps what it holds, so there must be room for both texts until the file is read: MOONLIT_EXHAUSTED where there is not, as with
+ * max_sessions 1 when each takes more than half of the context. moonlit_session_truncate to 0 first makes room, and gives up that safety.
+ * MOONLIT_EXHAUSTED is also a text that is longer than n_ctx. One call at a time. */
 MOONLIT_API moonlit_code moonlit_session_load(moonlit_session* session, const char* path, int flags,
                                               moonlit_error* error);
 
