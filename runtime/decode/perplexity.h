@@ -42,7 +42,7 @@ struct PerplexityResult {
   std::optional<DivergenceResult> divergence = {};  // from the model of logits_base
 };
 
-// Uses the session alone; it is empty afterwards. Errors: kInvalidArgument (window out of range, a text of fewer than
+// Uses the session alone; it is empty afterwards, unless an argument was refused before anything was read. Errors: kInvalidArgument (window out of range, a text of fewer than
 // two windows, as llama.cpp asks for, ids outside the vocabulary), kInternal (a logit that is not a number),
 // kCancelled, and what the steps and the files of logits say.
 Result<PerplexityResult> MeasurePerplexity(Engine& engine, Session& session, std::span<const int32_t> ids,

@@ -11,10 +11,11 @@ extern "C" {
 #endif
 
 /* Perplexity by windows of n_ctx tokens whose second half is counted (as llama.cpp's perplexity tool does). The text's ids come from
- * moonlit_tokenize with MOONLIT_ADD_SPECIAL. `progress` (may be NULL) after each window; non-zero cancels. The session is used up: it holds
- * the last window then. */
+ * moonlit_tokenize with MOONLIT_ADD_SPECIAL. `progress` (may be NULL) after each window; non-zero cancels, and so does
+ * moonlit_session_cancel. What the session holds is forgotten: it is empty afterwards, also after an error but those of a wrong argument
+ * (window, ids, files), which leave it as it is. */
 typedef struct moonlit_perplexity_result {
-  size_t size;
+  size_t size; /* set by the caller to sizeof before the call */
   double perplexity;
   double standard_error; /* of the perplexity */
   size_t counted_tokens;
