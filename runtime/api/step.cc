@@ -19,6 +19,7 @@ class RowStep final : public LogitsConsumer {
 
   Status Add(size_t session, const moonlit_rows& rows) {
     MOONLIT_RETURN_IF_ERROR(Check(session, rows));
+    flags_.push_back(&sessions_[session]->cancel);
     if (rows.count == 0) return Status();
     if (rows.outputs != MOONLIT_OUTPUT_NONE) hidden_ = rows.hidden != 0, any_outputs_ = true;
     const bool generated = rows.outputs == MOONLIT_OUTPUT_GENERATED;
@@ -34,7 +35,6 @@ class RowStep final : public LogitsConsumer {
     if (rows.positions != nullptr) span.positions = {rows.positions, rows.count};
     spans_.push_back(span);
     rows_.push_back(rows);
-    flags_.push_back(&sessions_[session]->cancel);
     return Status();
   }
 
@@ -80,8 +80,8 @@ class RowStep final : public LogitsConsumer {
   // [sessions that have rows]
   std::vector<SessionSpan> spans_;
   std::vector<moonlit_rows> rows_;
-  std::vector<const std::atomic<bool>*> flags_;
-  std::vector<std::vector<int32_t>> no_ids_;  // of rows without ids
+  std::vector<const std::atomic<bool>*> flags_;  // of all sessions, also of those without rows
+  std::vector<std::vector<int32_t>> no_ids_;     // of rows without ids
 };
 
 }  // namespace

@@ -147,7 +147,7 @@ TEST_F(StepTest, IsAllOrNothing) {
 // Outputs come 32 at a time: the first ones cancel a session that is not theirs, before the next are computed.
 TEST_F(StepTest, CancellingAnySessionStopsIt) {
   for (size_t cancelled : {0, 1, 2}) {
-    std::vector<moonlit_rows> rows = {Rows(0, 80, MOONLIT_OUTPUT_ALL), Rows(1, 4), Rows(2, 4)};
+    std::vector<moonlit_rows> rows = {Rows(0, 80, MOONLIT_OUTPUT_ALL), Rows(1, 4), Rows(2, 0)};
     rows[0].user = sessions_[cancelled];
     rows[0].consume = [](void* user, size_t, const float*, size_t) {
       moonlit_session_cancel(static_cast<moonlit_session*>(user));
