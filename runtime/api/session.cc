@@ -231,8 +231,6 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
       MOONLIT_ASSIGN_OR_RETURN(own, moonlit::api::FromFields(complete, *session->model->engine));
     }
     moonlit::Sampler& sampler = own ? *own : complete.sampler->chain;
-    // Penalties look back at what the session holds already, wherever that came from.
-    sampler.SetHistory(session->session->tokens());
     const moonlit::GenerateOptions generate = moonlit::api::ToGenerateOptions(complete, &session->cancel);
     MOONLIT_ASSIGN_OR_RETURN(
         const moonlit::GenerateResult done,

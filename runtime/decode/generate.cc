@@ -109,6 +109,8 @@ class Generation {
     MOONLIT_RETURN_IF_ERROR(prefill);
     result_.prompt_tokens = prompt.size();
     result_.reused_tokens = reused;
+    // Penalties look back at what the session held already, wherever that came from.
+    chooser_.SetHistory(session_.tokens().first(session_.tokens().size() - prompt.size()));
     for (int32_t id : prompt) chooser_.Accept(id);
 
     const uint64_t decode_start = MonotonicNanoseconds();

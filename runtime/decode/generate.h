@@ -71,8 +71,8 @@ struct GenerateResult {
 
 // Appends the prompt to the session and generates. Errors: kInvalidArgument (empty prompt, bad stop string), kExhausted
 // (a prompt that does not fit, with the needed and the allowed number; it is never cut), kBusy, kUnsupported (context_shift
-// of a model whose tokens can't be moved, Plan::can_shift), and what the steps and the chooser say. After an error in prefill the session has its old length; after a later one it holds what was read
-// until then.
+// of a model whose tokens can't be moved, Plan::can_shift), and what the steps and the chooser say. After an error in prefill the session has its old length and the chooser knows nothing of the call;
+// after a later one the session holds what was read until then. The chooser's history becomes the session's tokens once they are read.
 Result<GenerateResult> Generate(Engine& engine, Session& session, std::span<const int32_t> prompt,
                                 TokenChooser& chooser, const GenerateOptions& options);
 

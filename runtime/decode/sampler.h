@@ -32,6 +32,8 @@ class TokenChooser {
   virtual ~TokenChooser() = default;
   // logits: [n_vocab]. On an error nothing has changed.
   virtual Result<int32_t> Next(std::span<const float> logits) = 0;
+  // What stands before the prompt, in place of all that was accepted before.
+  virtual void SetHistory(std::span<const int32_t> /*tokens*/) {}
   // A token that the text now has, which was there before the choosing began: of the prompt.
   virtual void Accept(int32_t id) = 0;
   // A token that the text now has, as one of the generated ones. An error: a step that follows the text (a grammar) does not go on with
@@ -77,7 +79,7 @@ class Sampler final : public TokenChooser {
   bool must_end() const override;
 
   // The history becomes these tokens; what steps know otherwise stays.
-  void SetHistory(std::span<const int32_t> tokens);
+  void SetHistory(std::span<const int32_t> tokens) override;
   // As it was before the first token, with this seed.
   void Reset(uint64_t seed);
   // The same chain in the same state. kUnsupported: a step can't be copied.

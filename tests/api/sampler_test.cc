@@ -134,6 +134,41 @@ TEST_F(SamplerApi, AGrammarIsAStep) {
   EXPECT_EQ(Generate(chain), text);
 }
 
+// Neither its history nor that nothing was chosen yet.
+TEST_F(SamplerApi, AGenerationThatFailsLeavesItAsItIs) {
+  moonlit_sampler_step penalties = Step(MOONLIT_SAMPLER_PENALTIES);
+  penalties.presence_penalty = 100;
+  Sampler sampler = New({penalties});
+  auto session = model_->NewSession();
+  ASSERT_TRUE(session) << session.error().message;
+  const std::vector<int32_t> held = {20, 21, 22}, outside = {1 << 20}, long_one(model_->info().n_ctx, 20);
+  ASSERT_EQ(session->Eval(held, MOONLIT_OUTPUT_NONE, {}).code, MOONLIT_OK);
+  const char* const stops[] = {""};
+  const auto fail = [&](std::span<const int32_t> prompt, moonlit_code code, size_t stop_count = 0) {
+    moonlit_generate_options options = Options();
+    options.sampler = sampler.handle();
+    options.stop = stops;
+    options.stop_count = stop_count;
+    auto result = session->Generate(prompt, options, {});
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, code) << result.error().message;
+  };
+  const auto fail_in_all_ways = [&] {
+    fail({}, MOONLIT_INVALID_ARGUMENT);
+    fail(held, MOONLIT_INVALID_ARGUMENT, 1);
+    fail(outside, MOONLIT_INVALID_ARGUMENT);
+    fail(long_one, MOONLIT_EXHAUSTED);
+  };
+  fail_in_all_ways();
+  EXPECT_EQ(sampler.Append(MOONLIT_SAMPLER_GREEDY).code, MOONLIT_OK) << "nothing was chosen or accepted yet";
+  const auto top = static_cast<int32_t>(n_vocab_) - 1;
+  ASSERT_EQ(sampler.Accept(top).code, MOONLIT_OK);
+  fail_in_all_ways();
+  auto id = sampler.Apply(Logits());
+  ASSERT_TRUE(id) << id.error().message;
+  EXPECT_EQ(*id, top - 1) << "the penalty still knows what was accepted";
+}
+
 TEST_F(SamplerApi, ModelsAreNotMixed) {
   auto options = Model::Options();
   options.vocab_only = 1;

@@ -40,7 +40,7 @@ typedef struct moonlit_generate_options {
   const moonlit_grammar* grammar;
   /* What chooses, in place of temperature, top_k, top_p, min_p, repeat_penalty, repeat_last_n, seed and grammar, which stand for a chain of penalties,
    * top-k, top-p, min-p, temperature, draw behind the grammar; with temperature 0 of penalties and the most likely token. It goes on from where it is (its
-   * random numbers, a grammar), but what it looks back at becomes the session's tokens; moonlit_sampler_reset before a new text. It must be of the session's
+   * random numbers, a grammar), but what it looks back at becomes the session's tokens, once the prompt is read: a call that fails before leaves it as it is; moonlit_sampler_reset before a new text. It must be of the session's
    * model. In use during the call: MOONLIT_BUSY elsewhere. NULL (default): the fields. */
   moonlit_sampler* sampler;
   /* Each generated token, before the piece that it completes; not the end token. Return non-zero to stop behind it: its text still comes.
