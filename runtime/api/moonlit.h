@@ -11,7 +11,8 @@
  * Conventions
  *  1. Every function that can fail returns a moonlit_code and fills *error (which may be NULL) with one sentence. Nothing is printed,
  *     nothing exits or aborts, and nothing is set for the whole process: what an application brings (a receiver of the log) it brings
- *     for one model or one call.
+ *     for one model or one call. With one exception: where memory ends while JSON is read (schemas, tools, tokenizer.json), the process
+ *     may end (docs/embedding.md).
  *  2. Option structs carry their size: initialise them by their _init function with sizeof, then set fields. Later versions append
  *     fields only.
  *  3. Text is UTF-8 given by pointer and length (bytes), and may contain NUL. Ids are int32_t.
@@ -23,7 +24,8 @@
  *     the same time goes into one step (docs/embedding.md), with the same bits as one after the other. "One call at a time": any thread, but while another call uses the session, from its beginning to its end with all
  *     its callbacks, the result is MOONLIT_BUSY. What a _free frees no other call may use any more. Callbacks come from the thread that made
  *     the call, unless they say otherwise. They may call Moonlit, but not free what the call uses; those that receive outputs
- *     (moonlit_logits_fn, moonlit_row_fn) must not evaluate or generate with the same model.
+ *     (moonlit_logits_fn, moonlit_row_fn) must not evaluate or generate with the same model. They must come back: no C++ exception may leave
+ *     one, and no longjmp; threads and locks of a step under way would be lost.
  */
 #ifndef MOONLIT_H_
 #define MOONLIT_H_
