@@ -129,7 +129,7 @@ moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, m
       return Errorf(Code::kInvalidArgument, "truncate to %zu tokens: the session has only %zu", length,
                     static_cast<size_t>(session->session->length()));
     }
-    return session->session->Truncate(static_cast<int64_t>(length));
+    return session->session->Truncate(static_cast<int64_t>(length), &session->cancel);
   });
 }
 
@@ -139,7 +139,7 @@ moonlit_code moonlit_session_drop(moonlit_session* session, size_t first, size_t
     if (first > last || last > length) {
       return Errorf(Code::kInvalidArgument, "drop tokens %zu to %zu: the session has %zu", first, last, length);
     }
-    return session->session->Drop(static_cast<int64_t>(first), static_cast<int64_t>(last));
+    return session->session->Drop(static_cast<int64_t>(first), static_cast<int64_t>(last), &session->cancel);
   });
 }
 

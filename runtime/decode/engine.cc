@@ -167,8 +167,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
   impl->facts = std::move(model.facts);
   impl->tokenizer = std::move(model.tokenizer);
   std::unique_ptr<Engine> engine(new Engine(std::move(impl)));
-  engine->impl_->sessions->read = [self = engine.get()](Session& session, std::span<const int32_t> tokens) {
-    return self->ReadAgain(session, tokens);
+  engine->impl_->sessions->read = [self = engine.get()](Session& session, std::span<const int32_t> tokens,
+                                                        const std::atomic<bool>* abort) {
+    return self->ReadAgain(session, tokens, abort);
   };
   return engine;
 }
@@ -373,7 +374,7 @@ size_t Engine::PieceOf(size_t position, size_t left) const {
 }
 
 // REQUIRES: the caller is the session's only user.
-Status Engine::ReadAgain(Session& session, std::span<const int32_t> tokens) {
+Status Engine::ReadAgain(Session& session, std::span<const int32_t> tokens, const std::atomic<bool>* abort) {
   size_t done = 0;
   {
     const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
@@ -383,7 +384,7 @@ Status Engine::ReadAgain(Session& session, std::span<const int32_t> tokens) {
     const size_t count = PieceOf(static_cast<size_t>(session.length()), tokens.size() - done);
     SessionSpan span{&session, tokens.subspan(done, count), Outputs::kNone};
     span.shown = false;  // they have been seen
-    MOONLIT_RETURN_IF_ERROR(impl_->batcher->Step({&span, 1}, nullptr, {}));
+    MOONLIT_RETURN_IF_ERROR(impl_->batcher->Step({&span, 1}, nullptr, abort));
     done += count;
   }
   return Status();

@@ -113,14 +113,15 @@ class Session {
   // Forgets all but the first `length` tokens. kBusy; kInvalidArgument beyond 0 .. length(); kUnsupported for a part of the text of
   // a model with recurrent layers, whose state knows no way back (a fork does). Layers with windows give back the cache that the
   // next token does not see: where the new end sees it and nobody else has it, the text is read again, which takes a prefill's
-  // time and fails as steps do, with the session shorter than asked for. Not from inside a consumer.
-  Status Truncate(int64_t length);
+  // time and fails as steps do (kCancelled by the flag), with the session shorter than asked for. Not from inside a consumer.
+  Status Truncate(int64_t length, const std::atomic<bool>* abort = nullptr);
   // Makes room in a full context: drops tokens [first, last) and moves what follows down by as many places, where it is
   // then read as if it had always been there; it has still been computed with what is dropped. Whole blocks go:
   // kInvalidArgument, naming the block's size, unless both are multiples of block_tokens() within length(). kBusy;
   // kUnsupported for a model whose tokens can't be moved (Plan::can_shift). Where less than a window follows `last`, layers with
   // that window may not see the end of what is kept before `first` (Sequence::Drop).
-  Status Drop(int64_t first, int64_t last);
+  // Where nothing follows `last` this is Truncate(first).
+  Status Drop(int64_t first, int64_t last, const std::atomic<bool>* abort = nullptr);
   int64_t block_tokens() const;  // EngineOptions::page_tokens
   // What the model's products have added from now on (Plan::Combine of this engine's plan); null: nothing. Shared beginnings,
   // forks and files go with it. kBusy; kInvalidArgument for other ones than before in a session that holds tokens, which were read
@@ -137,7 +138,7 @@ class Session {
   // Runs `body` as the session's only user; kBusy when there is another one.
   template <typename Body>
   Status Use(const Body& body);
-  Status Cut(int64_t length);
+  Status Cut(int64_t length, const std::atomic<bool>* abort);
   // AdapterSet's key and identity; "" without.
   std::string_view AdapterKey() const;
   std::string_view AdapterIdentity() const;
@@ -227,7 +228,7 @@ class Engine {
   Status CheckSpans(std::span<const SessionSpan> spans, const LogitsConsumer* consumer) const;
   Status TakePrefix(Session& session, std::span<const int32_t> tokens, size_t* taken);
   size_t PieceOf(size_t position, size_t left) const;
-  Status ReadAgain(Session& session, std::span<const int32_t> tokens);
+  Status ReadAgain(Session& session, std::span<const int32_t> tokens, const std::atomic<bool>* abort);
   SessionFacts SavedFacts(const Session& session) const;
   std::unique_ptr<Impl> impl_;
 };

@@ -54,7 +54,7 @@ Status Session::SetTap(StepTap* tap) {
 
 int64_t Session::block_tokens() const { return static_cast<int64_t>(home_->pages()->block_tokens()); }
 
-Status Session::Truncate(int64_t length) {
+Status Session::Truncate(int64_t length, const std::atomic<bool>* abort) {
   return Use([&]() -> Status {
     if (length < 0 || length > sequence_.length()) {
       return Errorf(Code::kInvalidArgument, "truncate: length is %lld, expected 0 to %lld",
@@ -67,12 +67,12 @@ Status Session::Truncate(int64_t length) {
           "from 0, or fork the session where you want to come back to",
           static_cast<long long>(sequence_.length()), static_cast<long long>(length));
     }
-    return Cut(length);
+    return Cut(length, abort);
   });
 }
 
 // Where pages that the next token sees were given back, the text is read again from the last place that has them.
-Status Session::Cut(int64_t length) {
+Status Session::Cut(int64_t length, const std::atomic<bool>* abort) {
   std::vector<int32_t> again;
   {
     const std::lock_guard<std::mutex> lock(home_->mutex());
@@ -90,10 +90,10 @@ Status Session::Cut(int64_t length) {
     sequence_.Truncate(reachable);
     if (length <= placed_from_) placed_from_ = INT64_MAX;
   }
-  return again.empty() ? Status() : home_->read(*this, again);
+  return again.empty() ? Status() : home_->read(*this, again, abort);
 }
 
-Status Session::Drop(int64_t first, int64_t last) {
+Status Session::Drop(int64_t first, int64_t last, const std::atomic<bool>* abort) {
   return Use([&]() -> Status {
     const int64_t block = block_tokens();
     if (first < 0 || first > last || last > sequence_.length() || first % block != 0 || last % block != 0) {
@@ -109,7 +109,7 @@ Status Session::Drop(int64_t first, int64_t last) {
           "drop: the model's tokens can't be moved (it has recurrent layers, learned positions, or reads a text as a "
           "whole); start again");
     }
-    if (last == sequence_.length()) return Cut(first);
+    if (last == sequence_.length()) return Cut(first, abort);
     const std::lock_guard<std::mutex> lock(home_->mutex());
     sequence_.Drop(first, last);
     // Only the first of them is known: where it goes, any that follows may be another.

@@ -4,6 +4,7 @@
 // another one works.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,7 +22,8 @@ class Session;
 class SessionPool {
  public:
   // Appends tokens to a session whose only user the caller is, by steps of the engine; set by it.
-  using Reader = std::function<Status(Session& session, std::span<const int32_t> tokens)>;
+  using Reader =
+      std::function<Status(Session& session, std::span<const int32_t> tokens, const std::atomic<bool>* abort)>;
   // can_shift: Plan::can_shift.
   SessionPool(std::unique_ptr<PagePool> pages, size_t most, bool can_shift)
       : pages_(std::move(pages)), most_(most), can_shift_(can_shift) {}

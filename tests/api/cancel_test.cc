@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/api/load.h"
+#include "runtime/api/moonlit.h"
 #include "runtime/decode/engine.h"
 
 namespace moonlit {
@@ -154,6 +155,48 @@ TEST_F(CancelTest, ASharedStepEndsAsSoonForTheOneWhoCancels) {
     pool_.before_run = nullptr;
     pool_.flag = nullptr;
   }
+}
+
+// As another thread cancels while a truncate reads a text again, whose pages a model with windows has given back. The loop of the
+// application is where both meet.
+TEST(CancelTruncate, EndsAndLeavesTheSessionShorter) {
+  struct Loop {
+    moonlit_session* cancelled = nullptr;
+    size_t calls = 0;
+  } loop;
+  moonlit_model_options options;
+  moonlit_model_options_init(&options, sizeof options);
+  options.n_ctx = 4096;
+  options.threads = 2;
+  options.share_prefixes = 0;
+  options.parallel_user = &loop;
+  options.parallel_for = [](void* user, size_t count, void (*task)(void* data, size_t index), void* data) {
+    Loop& self = *static_cast<Loop*>(user);
+    ++self.calls;
+    if (self.cancelled != nullptr) std::thread([&self] { moonlit_session_cancel(self.cancelled); }).join();
+    for (size_t i = 0; i < count; ++i) task(data, i);
+  };
+  moonlit_error error = {};
+  moonlit_model* model = nullptr;
+  moonlit_session* session = nullptr;
+  ASSERT_EQ(moonlit_model_load(MOONLIT_SOURCE_DIR "/tests/data/golden/gemma3/model.gguf", &options, &model, &error),
+            MOONLIT_OK)
+      << error.message;
+  ASSERT_EQ(moonlit_session_new(model, &session, &error), MOONLIT_OK);
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < 2000; ++i) ids.push_back(20 + i * 7 % 300);
+  ASSERT_EQ(moonlit_eval(session, ids.data(), ids.size(), MOONLIT_OUTPUT_NONE, nullptr, nullptr, &error), MOONLIT_OK)
+      << error.message;
+  loop.cancelled = session;
+  loop.calls = 0;
+  EXPECT_EQ(moonlit_session_truncate(session, 200, &error), MOONLIT_CANCELLED) << error.message;
+  EXPECT_EQ(loop.calls, 1u) << "no other stage begins";
+  EXPECT_LT(moonlit_session_length(session), 200u);
+  loop.cancelled = nullptr;
+  EXPECT_EQ(moonlit_eval(session, ids.data(), 10, MOONLIT_OUTPUT_NONE, nullptr, nullptr, &error), MOONLIT_OK)
+      << error.message;
+  moonlit_session_free(session);
+  moonlit_model_free(model);
 }
 
 }  // namespace

@@ -62,6 +62,29 @@ TEST(EngineLookback, MemoryOfAWindowIsBounded) {
   }
 }
 
+// The session is shorter then, and as good as any.
+TEST(EngineLookback, ACutThatReadsAgainCanBeCancelled) {
+  FakePlan* plan = nullptr;
+  const auto engine =
+      MakeFakeEngine({.n_ctx = 4000, .chunk_tokens = 128, .share_prefixes = false}, &plan, true, {0, 100});
+  for (const bool drop : {false, true}) {
+    const auto session = NewSession(*engine);
+    Feed(*engine, *session, Ids(3008));
+    std::atomic<bool> cancel{false};
+    size_t runs = 0;
+    plan->on_run = [&](std::span<const StepSpan>) {
+      cancel = ++runs == 3;
+      return Status();
+    };
+    const Status cut = drop ? session->Drop(512, 3008, &cancel) : session->Truncate(500, &cancel);
+    plan->on_run = nullptr;
+    EXPECT_EQ(cut.code(), Code::kCancelled);
+    EXPECT_EQ(runs, 3u);
+    EXPECT_EQ(session->length(), 256);
+    Feed(*engine, *session, Ids(700, 3));
+  }
+}
+
 TEST(EngineLookback, ACutReadsAgainWhatIsGone) {
   FakePlan* plan = nullptr;
   const auto engine = MakeFakeEngine({.n_ctx = 4000, .chunk_tokens = 128}, &plan, true, {0, 100});

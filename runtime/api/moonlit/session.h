@@ -17,11 +17,13 @@ MOONLIT_API void moonlit_session_free(moonlit_session* session);
 /* Tokens that the session holds. Any thread, but not while another one is in a call that uses the session. */
 MOONLIT_API size_t moonlit_session_length(const moonlit_session* session);
 /* Forgets all but the first `length` tokens. Models with sliding windows may have to read the text again from some place, like an
- * eval; not inside a callback. One call at a time. */
+ * eval; not inside a callback. If that fails, or moonlit_session_cancel ends it (MOONLIT_CANCELLED), the session is shorter than asked
+ * for: moonlit_session_length says how long. One call at a time. */
 MOONLIT_API moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, moonlit_error* error);
 /* Drops tokens [first, last), whole pages (multiples of page_tokens), and moves what follows down: room in a full context without
  * reading the text again. What is left is then read as if it had always stood there, but has been computed with what is gone;
- * layers with a longer window than what follows `last` may not see the end of what stands before `first`. One call at a time. */
+ * layers with a longer window than what follows `last` may not see the end of what stands before `first`. Where nothing follows `last` it is
+ * moonlit_session_truncate to `first`. One call at a time. */
 MOONLIT_API moonlit_code moonlit_session_drop(moonlit_session* session, size_t first, size_t last,
                                               moonlit_error* error);
 /* A second session with the same past, which goes its own way; it counts towards max_sessions. One call at a time. */
@@ -44,8 +46,8 @@ enum {
 MOONLIT_API moonlit_code moonlit_session_load(moonlit_session* session, const char* path, int flags,
                                               moonlit_error* error);
 
-/* Stops a running eval or generate before its next tile of work; it returns MOONLIT_CANCELLED (generate: finishes with
- * MOONLIT_FINISH_CANCELLED). Without one running it does nothing. Any thread, while the session lives. */
+/* Stops a running eval, generate, perplexity or truncate that reads again before its next tile of work; it returns MOONLIT_CANCELLED
+ * (generate: finishes with MOONLIT_FINISH_CANCELLED). Without one running it does nothing. Any thread, while the session lives. */
 MOONLIT_API void moonlit_session_cancel(moonlit_session* session);
 
 typedef enum moonlit_outputs {
