@@ -39,7 +39,9 @@ PrefixIndex::Block PrefixIndex::NewEntryFor(const Body& name) {
 PrefixIndex::Block PrefixIndex::Root(std::string_view state) {
   std::string key(state);
   if (const auto found = roots_.find(key); found != roots_.end()) return found->second;
-  const Block root = NewEntryFor([&](Block block) { roots_.emplace(std::move(key), block); });
+  const std::string* name = nullptr;
+  const Block root = NewEntryFor([&](Block block) { name = &roots_.emplace(std::move(key), block).first->first; });
+  blocks_[root].state = name;
   blocks_[root].hash = ChecksumOf(state.data(), state.size()) & hash_mask_;
   return root;
 }
@@ -128,6 +130,7 @@ size_t PrefixIndex::GiveUp(size_t group, size_t count) {
       pool_->ReleaseFromIndex(g, page);
       page = kNoPage;
     });
+    ForgetUseless(order[i].second);
   }
   return freed;
 }
@@ -139,6 +142,7 @@ void PrefixIndex::GiveUpPage(size_t group, uint32_t given) {
       pool_->ReleaseFromIndex(g, page);
       page = kNoPage;
     });
+    ForgetUseless(block);
   }
 }
 
@@ -151,6 +155,7 @@ void PrefixIndex::Unpin(Block block) {
   MOONLIT_CHECK(blocks_[block].pins > 0);
   --blocks_[block].pins;
   EnterIfEvictable(block);
+  ForgetUseless(block);
 }
 
 void PrefixIndex::Touch(Block block) {
@@ -162,9 +167,8 @@ void PrefixIndex::Touch(Block block) {
   }
 }
 
-bool PrefixIndex::EvictOne() {
-  if (evictable_.empty()) return false;
-  const Block block = evictable_.begin()->second;
+// REQUIRES: Evictable(block).
+void PrefixIndex::Remove(Block block) {
   Leave(block);
   Entry& entry = blocks_[block];
   ForPages(block, [&](size_t g, uint32_t& page) {
@@ -177,6 +181,28 @@ bool PrefixIndex::EvictOne() {
   EnterIfEvictable(parent);
   entry = Entry();
   unused_.push_back(block);
+}
+
+// Removes the block, and then those before it, as far as nothing is to be had by them: no page, no child, no sequence.
+void PrefixIndex::ForgetUseless(Block block) {
+  const auto is_gone = [](uint32_t page) { return page == kNoPage; };
+  while (Evictable(block) && std::all_of(blocks_[block].pages.begin(), blocks_[block].pages.end(), is_gone)) {
+    const Block parent = blocks_[block].parent;
+    Remove(block);
+    block = parent;
+  }
+  Entry& entry = blocks_[block];
+  if (entry.state == nullptr || entry.children > 0 || entry.pins > 0) return;
+  roots_.erase(roots_.find(*entry.state));
+  entry = Entry();
+  unused_.push_back(block);
+}
+
+bool PrefixIndex::EvictOne() {
+  if (evictable_.empty()) return false;
+  const Block block = evictable_.begin()->second, parent = blocks_[block].parent;
+  Remove(block);
+  ForgetUseless(parent);
   return true;
 }
 

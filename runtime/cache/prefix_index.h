@@ -8,7 +8,8 @@
 //
 // The index holds a reference to every page it names. A block that some sequence stands on is pinned, and so are the
 // blocks before it; of the others the least recently used go first, children before their parents. Pages of groups with a lookback may
-// go alone, of pinned blocks too (kNoPage stands for them): a text is taken up where the pages that its next token sees are left.
+// go alone, of pinned blocks too (kNoPage stands for them): a text is taken up where the pages that its next token sees are left. A
+// block without any page and without a child leads nowhere: it is forgotten as soon as no sequence stands on it.
 // Not thread safe: it is part of its pool.
 #pragma once
 
@@ -38,8 +39,10 @@ class PrefixIndex {
 
   size_t block_tokens() const { return block_tokens_; }
   size_t size() const { return by_hash_.size(); }  // blocks, without roots
+  size_t roots() const { return roots_.size(); }
 
-  // The root of a state: bytes that differ whenever equal tokens would give other keys or values (adapter, rotation).
+  // The root of a state: bytes that differ whenever equal tokens would give other keys or values (adapter, rotation). It is
+  // forgotten when it has neither blocks nor pins.
   Block Root(std::string_view state);
   // tokens: [block_tokens]. kNone when there is no such block.
   Block Find(Block parent, std::span<const int32_t> tokens) const;
@@ -74,6 +77,7 @@ class PrefixIndex {
     uint64_t used = 0;            // clock_ when last touched
     std::vector<int32_t> tokens;  // of a root: empty
     std::vector<uint32_t> pages;
+    const std::string* state = nullptr;  // of a root: its key in roots_
     Order::node_type place;  // the block's own in evictable_, while it is not there: coming and going takes no memory
   };
   bool Evictable(Block block) const {
@@ -88,6 +92,8 @@ class PrefixIndex {
   Block NewEntryFor(const Body& name);
   void Leave(Block block);
   void EnterIfEvictable(Block block);
+  void Remove(Block block);
+  void ForgetUseless(Block block);
 
   PagePool* pool_;
   size_t block_tokens_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <string>
 
 #include "tests/cache/small_pool.h"
 
@@ -206,6 +207,27 @@ TEST(Prefix, PagesOfDifferentSizesMakeOneBlock) {
   EXPECT_EQ(pool->index_references(0, a.page(0, 0)), 2u);
 }
 
+// A state that no session has and no block belongs to is forgotten: adapters come and go.
+TEST(Prefix, StatesComeAndGo) {
+  const auto pool = MakePool({16}, 8);
+  for (int i = 0; i < 100; ++i) {
+    Sequence sequence(pool.get(), "adapter " + std::to_string(i));
+    ASSERT_TRUE(AppendTokens(sequence, Text(15)).ok());
+    EXPECT_EQ(pool->prefixes()->roots(), 1u);
+  }
+  EXPECT_EQ(pool->prefixes()->roots(), 0u);
+  for (int i = 0; i < 100; ++i) {
+    Sequence sequence(pool.get(), "adapter " + std::to_string(i));
+    ASSERT_TRUE(AppendTokens(sequence, Text(40)).ok());
+  }
+  EXPECT_LE(pool->prefixes()->roots(), 4u) << "what 8 pages hold";
+  EXPECT_EQ(Sequence(pool.get(), "adapter 99").TakePrefix(Text(40)), 32u);
+  EXPECT_EQ(Sequence(pool.get(), "adapter 0").TakePrefix(Text(40)), 0u);
+  while (pool->prefixes()->EvictOne()) {
+  }
+  EXPECT_EQ(pool->prefixes()->roots(), 0u);
+}
+
 TEST(Drop, BlocksMoveDownAndRememberTheirPositions) {
   const auto pool = MakePool({16}, 8);
   const auto text = Text(90);
@@ -317,6 +339,22 @@ TEST(Lookback, PagesOfTheIndexGoWhenOthersWantTheRoom) {
   ASSERT_TRUE(AppendTokens(anew, std::span(text).first(33)).ok());
   EXPECT_EQ(anew.page(0, 1), sequence.page(0, 1));
   EXPECT_EQ(Sequence(pool.get()).TakePrefix(std::span(text).first(32)), 32u);
+}
+
+// A block without pages stays for what comes after it alone.
+TEST(Lookback, TheIndexIsBoundedByItsPages) {
+  for (const std::vector<uint32_t>& groups : {std::vector<uint32_t>{16}, {16, 24}}) {
+    const auto pool = MakePool(groups, 12, {.lookback = {20, 30}});
+    const size_t in_block = pool->block_tokens();
+    for (int32_t i = 0; i < 200; ++i) {
+      const auto text = Text(3 * in_block + 1, i * 1000);
+      Sequence sequence(pool.get());
+      ASSERT_TRUE(AppendTokens(sequence, text).ok());
+      EXPECT_EQ(Sequence(pool.get()).TakePrefix(text), 3 * in_block);
+      // A page of each group for each block at least, but for two that lead to the first of those.
+      EXPECT_LE(pool->prefixes()->size(), 12u * groups.size() + 2u) << i;
+    }
+  }
 }
 
 // The beginning that is kept comes near again, but its pages are gone: its group does without, however the text was read.
