@@ -102,8 +102,10 @@ void SetTokenizerKeys(const TokenizerData& data, MetadataMap* metadata) {
   flag("normalizer.nfc", data.normalizer_nfc);
   flag("normalizer.lowercase", data.normalizer_lowercase);
   flag("normalizer.strip_accents", data.normalizer_strip_accents);
-  if (!data.strip_left_ids.empty()) metadata->Set(prefix + "strip_left_token_ids", data.strip_left_ids);
-  if (!data.strip_right_ids.empty()) metadata->Set(prefix + "strip_right_token_ids", data.strip_right_ids);
+  if (data.strips_stated) {
+    metadata->Set(prefix + "strip_left_token_ids", data.strip_left_ids);
+    metadata->Set(prefix + "strip_right_token_ids", data.strip_right_ids);
+  }
   if (!data.chat_template.empty()) metadata->Set("tokenizer.chat_template", data.chat_template);
 }
 

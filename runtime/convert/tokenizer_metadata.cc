@@ -71,6 +71,7 @@ Result<TokenizerData> ReadTokenizerData(const Metadata& metadata) {
     MOONLIT_RETURN_IF_ERROR(Take(metadata.GetBool(Key(flag.key)), &value));
     data.*flag.field = value;
   }
+  data.strips_stated = metadata.Has(Key("strip_left_token_ids")) || metadata.Has(Key("strip_right_token_ids"));
   MOONLIT_RETURN_IF_ERROR(TakeTokens(metadata, "strip_left_token_ids", &data.strip_left_ids));
   MOONLIT_RETURN_IF_ERROR(TakeTokens(metadata, "strip_right_token_ids", &data.strip_right_ids));
   MOONLIT_RETURN_IF_ERROR(Take(metadata.GetString("tokenizer.chat_template"), &data.chat_template));

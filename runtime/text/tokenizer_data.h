@@ -20,6 +20,7 @@
 //   normalizer_nfc   "normalizer.nfc"            byte-level BPE; absent: as the pre-tokenizer's name implies
 //   strip_left_ids   "strip_left_token_ids"      tokens that take the white space before them along
 //   strip_right_ids  "strip_right_token_ids"     behind them
+//   strips_stated    one of the two is there     though it may be empty: the model's name then says no more
 #pragma once
 
 #include <cstdint>
@@ -76,6 +77,7 @@ struct TokenizerData {
   std::optional<bool> normalizer_nfc;            // "normalizer.nfc"
   std::vector<int32_t> strip_left_ids;
   std::vector<int32_t> strip_right_ids;
+  bool strips_stated = false;
 
   std::string chat_template;
   std::string general_name;

@@ -63,6 +63,7 @@ class Importer {
     }
     SetChatTemplate();
     data_.architecture = std::string(files_.architecture);
+    data_.strips_stated = true;
     return std::move(data_);
   }
 
@@ -102,6 +103,7 @@ class Importer {
     data_.add_eos = json_parts::Flag(config_, "add_eos_token", false);
     SetChatTemplate();
     data_.architecture = std::string(files_.architecture);
+    data_.strips_stated = true;
     return std::move(data_);
   }
 

@@ -240,7 +240,8 @@ void Vocabulary::SetStrips(const TokenizerData& data) {
     return std::any_of(words.begin(), words.end(),
                        [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
   };
-  const std::string name = LowerAscii(data.general_name);
+  // A folder's tokenizer says itself which tokens strip, and its name is whatever its user called it.
+  const std::string name = data.strips_stated ? std::string() : LowerAscii(data.general_name);
   if (mentions(data.pre, {"jina-v2-de", "jina-v2-es", "jina-v2-code"}) ||
       mentions(data.architecture, {"nomic-bert-moe", "jina-bert-v3"})) {
     AddFlag(Find("<mask>"), kStripLeft);

@@ -2,6 +2,7 @@
 // Tokenizers of Hugging Face folders: ids of Hugging Face's own library (tests/data/recipes/make_hugging_face_golden.py), and parts that
 // are computed or refused by name.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "nlohmann/json.hpp"
 #include "runtime/base/log.h"
@@ -339,6 +340,29 @@ TEST(HuggingFace, NormalizersAndStripsArePartOfTheModel) {
   }
   EXPECT_NE(ids((*plain)->metadata(), decomposed), ids((*plain)->metadata(), composed));
   EXPECT_NE(ids((*plain)->metadata(), spaced), ids((*plain)->metadata(), tight));
+}
+
+// Files of Phi-3 keep nowhere but in their name that control tokens take the white space behind them along. A folder's name is its
+// user's, and its tokenizer says of each token what it strips.
+TEST(HuggingFace, AFoldersNameChangesNoIds) {
+  const TempFolder outer, out;
+  const std::string folder = outer.path() + "/my-phi3-notes";
+  ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
+  WriteHuggingFaceFolder(kGolden + "mistral", folder);
+  const auto model = OpenHuggingFace(folder, "");
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  ASSERT_EQ(model->metadata->GetString("general.name").value(), "my-phi3-notes");
+  const std::string path = out.path() + "/out.gguf";
+  ASSERT_TRUE(ConvertFolder(folder, path, "", {}).ok());
+  const auto file = GgufSource::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  const auto plain = GgufSource::Open(kGolden + "mistral/model.gguf");
+  ASSERT_TRUE(plain.ok());
+  const auto ids = [](const Metadata& metadata) {
+    return MakeTokenizer(metadata)->Encode("the</s>  and", {.parse_special = true}).value();
+  };
+  EXPECT_EQ(ids(*model->metadata), ids((*plain)->metadata()));
+  EXPECT_EQ(ids((*file)->metadata()), ids((*plain)->metadata()));
 }
 
 }  // namespace
