@@ -8,6 +8,7 @@
 
 #include "nlohmann/json.hpp"
 #include "tests/e2e/process.h"
+#include "tests/support/altered_gguf.h"
 #include "tests/support/temp_folder.h"
 
 namespace moonlit::test {
@@ -119,6 +120,25 @@ TEST(Cli, LogitsThatAreNotFiniteAreAFailure) {
   std::ofstream(path, std::ios::binary) << bytes;
   EXPECT_EQ(RunMoonlit({"logits", "-m", path, "-p", "床前", "--json"}).exit_code, 1);
   EXPECT_EQ(RunMoonlit({"bench", "-m", path, "-p", "4", "-n", "1", "-r", "1"}).exit_code, 1);
+}
+
+// A terminal obeys escape sequences, and files are other people's.
+TEST(Cli, InspectPrintsNoControlCharactersOfAFile) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/odd.gguf";
+  test::GgufChange change;
+  change.write = [](GgufWriter& writer) {
+    writer.SetString("evil\x1b[2Jkey", "value");
+    writer.SetString("plain.key", "evil\x1b[2Jvalue");
+  };
+  change.tensor = "output_norm.weight";
+  change.tensor_name = "evil\x1b]0;title\x07name";
+  test::WriteAltered(kGolden + "llama/model.gguf", change, path);
+  const Outcome run = RunMoonlit({"inspect", path});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("evil\\x1b[2Jkey"));
+  EXPECT_THAT(run.out, HasSubstr("evil\\x1b]0;title\\x07name"));
+  EXPECT_EQ(run.out.find_first_of("\x1b\x07"), std::string::npos);
 }
 
 TEST(Cli, RopeDivisorsThatAreNoNumbersAreNamed) {

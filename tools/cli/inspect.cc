@@ -48,13 +48,12 @@ class Inspect : public Command {
       return Report({static_cast<moonlit_code>(opened.status().code()), std::string(opened.status().message())});
     }
     const GgufFile& file = opened.value();
-    std::printf("file       %s\nformat     GGUF v%u, %" PRIu64 " bytes, alignment %" PRIu64 ", tensor data at %" PRIu64
-                "\n",
-                file.path().c_str(), file.version(), file.file_bytes(), file.alignment(), file.data_offset());
+    std::printf(
+        "file       %s\nformat     GGUF v%u, %" PRIu64 " bytes, alignment %" PRIu64 ", tensor data at %" PRIu64 "\n",
+        Printable(file.path()).c_str(), file.version(), file.file_bytes(), file.alignment(), file.data_offset());
     std::printf("\nmetadata   %zu keys\n", file.values().size());
     for (const GgufValue& value : file.values()) {
-      std::printf("  %-48.*s %s\n", static_cast<int>(value.key.size()), value.key.data(),
-                  file.Describe(value, elements_).c_str());
+      std::printf("  %-48s %s\n", Printable(value.key).c_str(), file.Describe(value, elements_).c_str());
     }
     PrintTensors(file);
     return kOk;
@@ -76,8 +75,8 @@ class Inspect : public Command {
       ++total.tensors;
       total.bytes += tensor.bytes;
       if (no_tensors_) continue;
-      std::printf("  %-40.*s %-8s %-20s %12" PRIu64 " bytes at %" PRIu64 "%s\n", static_cast<int>(tensor.name.size()),
-                  tensor.name.data(), tensor.type->name, Dimensions(tensor).c_str(), tensor.bytes, tensor.offset,
+      std::printf("  %-40s %-8s %-20s %12" PRIu64 " bytes at %" PRIu64 "%s\n", Printable(tensor.name).c_str(),
+                  tensor.type->name, Dimensions(tensor).c_str(), tensor.bytes, tensor.offset,
                   tensor.type->supported ? "" : "  (type not supported)");
     }
     std::printf("\ntotal      %" PRIu64 " parameters\n", parameters);
