@@ -55,7 +55,7 @@ inline moonlit_code Give(const Status& status, moonlit_error* error) {
   return Give(status.code(), status.message(), error);
 }
 
-// Runs `body` (returning Status) and turns exceptions, which only the standard library throws, into codes.
+// Runs `body` (returning Status) and turns exceptions, which only the standard library and an application's callbacks throw, into codes.
 template <typename Body>
 moonlit_code Guard(moonlit_error* error, const Body& body) {
   try {
@@ -64,6 +64,8 @@ moonlit_code Guard(moonlit_error* error, const Body& body) {
     return Give(Code::kOutOfMemory, "the system gives no more memory", error);
   } catch (const std::exception& caught) {
     return Give(Code::kInternal, caught.what(), error);
+  } catch (...) {
+    return Give(Code::kInternal, "a callback threw what is no std::exception", error);
   }
 }
 

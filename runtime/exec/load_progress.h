@@ -6,6 +6,7 @@
 #include <cinttypes>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <utility>
@@ -42,23 +43,33 @@ class LoadProgress {
 
   const std::atomic<bool>* stop() const { return &stop_; }  // for ThreadPool::Run
   // On the loading thread, after the run: the fault, or what the run itself says. Other threads may have done the last
-  // pieces, or all of a small model: whoever asked for reports hears of the end all the same.
+  // pieces, or all of a small model: whoever asked for reports hears of the end all the same. Throws what a report has thrown.
   Status Finish(Status ran) {
     if (status_.ok() && ran.ok() && reported_ != total_) Report(total_);
+    if (thrown_ != nullptr) std::rethrow_exception(std::exchange(thrown_, nullptr));
     return status_.ok() ? ran : status_;
   }
 
  private:
+  // An exception must not pass the pool, whose other threads still write to what an unwinding load would free: it waits for Finish.
   void Report(uint64_t done) {
+    if (thrown_ != nullptr) return;
     reported_ = done;
-    if (report_ == nullptr || !*report_ || (*report_)(done, total_)) return;
+    try {
+      if (report_ == nullptr || !*report_ || (*report_)(done, total_)) return;
+    } catch (...) {
+      thrown_ = std::current_exception();
+      stop_.store(true);
+      return;
+    }
     Fail(Errorf(Code::kCancelled, "loading was cancelled after %" PRIu64 " bytes", done));
   }
 
   const std::function<bool(uint64_t, uint64_t)>* report_;
   uint64_t total_;
   std::atomic<uint64_t> done_{0};
-  uint64_t reported_ = 0;  // the loading thread's
+  uint64_t reported_ = 0;      // the loading thread's
+  std::exception_ptr thrown_;  // likewise
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
   Status status_;

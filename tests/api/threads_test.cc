@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -222,6 +223,22 @@ TEST(Threads, FilesAreWrittenAtOnce) {
     EXPECT_TRUE(plan) << plan.error().message;
   });
   EXPECT_EQ(ReadWholeFile(folder.path() + "/0.gguf"), ReadWholeFile(folder.path() + "/1.gguf"));
+}
+
+// Workers go on writing while the loading thread's callback throws: what it throws ends the load when they have ended, with an error.
+TEST(Threads, ACallbackThatThrowsEndsALoad) {
+  moonlit_model_options options = SmallOptions(1);
+  options.threads = kThreads;
+  options.progress = [](void*, uint64_t, uint64_t) -> int { throw std::runtime_error("thrown by a callback"); };
+  auto model = api::Model::Load(kModel, options);
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, MOONLIT_INTERNAL);
+  EXPECT_THAT(model.error().message, testing::HasSubstr("thrown by a callback"));
+
+  options.progress = [](void*, uint64_t, uint64_t) -> int { throw 7; };
+  model = api::Model::Load(kModel, options);
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, MOONLIT_INTERNAL);
 }
 
 }  // namespace

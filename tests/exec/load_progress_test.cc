@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,34 @@ TEST_F(LoadProgressTest, TellsNoEndAfterAFault) {
 TEST_F(LoadProgressTest, TellsNoEndWhereTheRunFailed) {
   EXPECT_EQ(progress_.Finish(Status(Code::kCancelled, "stopped")).code(), Code::kCancelled);
   EXPECT_TRUE(told_.empty());
+}
+
+// A task must not throw: other threads still write to what an unwinding load would free.
+TEST(LoadProgress, WhatAReportThrowsComesFromFinishAlone) {
+  int calls = 0;
+  const std::function<bool(uint64_t, uint64_t)> report = [&calls](uint64_t, uint64_t) -> bool {
+    ++calls;
+    throw 7;
+  };
+  LoadProgress progress(&report, 100);
+  EXPECT_NO_THROW(progress.Add(60, 0));
+  EXPECT_TRUE(progress.stop()->load());
+  EXPECT_NO_THROW(progress.Add(40, 0));
+  EXPECT_EQ(calls, 1);
+  progress.Fail(Status(Code::kCorrupt, "a bad tensor"));  // comes later and counts no more
+  try {
+    progress.Finish(Status(Code::kCancelled, "stopped")).ok();
+    ADD_FAILURE() << "Finish returned";
+  } catch (int thrown) {
+    EXPECT_EQ(thrown, 7);
+  }
+}
+
+TEST(LoadProgress, TheLastReportMayThrowToo) {
+  const std::function<bool(uint64_t, uint64_t)> report = [](uint64_t, uint64_t) -> bool { throw std::bad_alloc(); };
+  LoadProgress progress(&report, 100);
+  progress.Add(100, 1);
+  EXPECT_THROW(progress.Finish(Status()).ok(), std::bad_alloc);
 }
 
 TEST(LoadProgress, NeedsNobodyToTell) {
