@@ -98,14 +98,16 @@ bool HuggingFaceConfig::Is(const char* field, const char* text) const {
   return value != nullptr && *value == text;
 }
 
-float HuggingFaceConfig::Number(const char* field) {
+float HuggingFaceConfig::Number(const char* field) { return static_cast<float>(WideNumber(field)); }
+
+double HuggingFaceConfig::WideNumber(const char* field) {
   const Json* value = Find(field);
   if (value == nullptr) {
     Fail(Errorf(Code::kCorrupt, "config.json: has no %s, which the architecture needs", field));
   } else if (!value->is_number() || !std::isfinite(value->get<float>())) {
     Fail(Errorf(Code::kCorrupt, "config.json: %s: expected a number, found %s", field, Shown(*value).c_str()));
   } else {
-    return value->get<float>();
+    return value->get<double>();
   }
   return 1;
 }
@@ -213,7 +215,7 @@ uint32_t HuggingFaceConfig::Experts() {
 
 uint32_t HuggingFaceConfig::RotaryDim(double otherwise) {
   const double inside = RopeNumber("partial_rotary_factor", otherwise);
-  const double factor = Has("partial_rotary_factor") ? double{Number("partial_rotary_factor")} : inside;
+  const double factor = Has("partial_rotary_factor") ? WideNumber("partial_rotary_factor") : inside;
   if (factor > 0 && factor <= 1) return static_cast<uint32_t>(factor * HeadDim());
   Fail(Errorf(Code::kCorrupt, "config.json: partial_rotary_factor is %g: expected more than 0 and at most 1", factor));
   return 2;
@@ -272,7 +274,7 @@ double HuggingFaceConfig::RopeNumber(const char* field, double otherwise) {
 double HuggingFaceConfig::RopeTheta() {
   const double inside = RopeNumber("rope_theta", 0);
   if (inside > 0) return inside;
-  return Has("rope_theta") ? double{Number("rope_theta")} : 0;
+  return Has("rope_theta") ? WideNumber("rope_theta") : 0;
 }
 
 void HuggingFaceConfig::CheckRopeFields() {
@@ -312,7 +314,7 @@ void HuggingFaceConfig::CheckRopeFields() {
 
 // Gemma 3's layers with a window have a base of their own.
 double HuggingFaceConfig::SlidingRopeTheta() {
-  if (Has("rope_local_base_freq")) return double{Number("rope_local_base_freq")};
+  if (Has("rope_local_base_freq")) return WideNumber("rope_local_base_freq");
   const Json* rope = Find("rope_parameters");
   if (rope == nullptr || !rope->is_object()) return 0;
   const auto sliding = rope->find("sliding_attention");

@@ -68,6 +68,7 @@ class HuggingFaceConfig {
 
  private:
   const nlohmann::json* Find(const char* field) const;
+  double WideNumber(const char* field);
   // Every RoPE field of a wrong kind.
   void CheckRopeFields();
   // "rope_parameters" (where layers differ: those of full attention), or "rope_scaling" as it was called before; null when absent.

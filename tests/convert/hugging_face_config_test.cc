@@ -271,6 +271,20 @@ TEST(HuggingFace, FamiliesHaveFieldsOfTheirOwn) {
   EXPECT_EQ(no_alibi->metadata.GetFloat("mpt.attention.clamp_kqv").value(), 6);
 }
 
+// 0.9 times 80 is 72, of a float's 0.9 not quite.
+TEST(HuggingFace, FactorsOfAHeadAreNotRounded) {
+  const nlohmann::json rope = {{"rope_type", "default"}, {"partial_rotary_factor", 0.9}};
+  for (const nlohmann::json& changes :
+       {nlohmann::json{{"partial_rotary_factor", 0.9}},
+        nlohmann::json{{"partial_rotary_factor", nullptr}, {"rope_parameters", rope}}}) {
+    nlohmann::json all = changes;
+    all["head_dim"] = 80;
+    const auto mapped = MapWith("glm4", all);
+    ASSERT_TRUE(mapped.ok()) << mapped.status().ToString();
+    EXPECT_EQ(mapped->metadata.GetUint("glm4.rope.dimension_count").value(), 72u);
+  }
+}
+
 TEST(HuggingFace, FamiliesRefuseWhatTheyDoNotCompute) {
   ExpectNamed(MapWith("gpt2", {{"scale_attn_by_inverse_layer_idx", true}}), Code::kUnsupported, "inverse_layer");
   const char* bias = "falcon.attention.max_alibi_bias";
