@@ -147,7 +147,7 @@ class TensorMapper {
   std::map<std::pair<size_t, std::string>, Gathered> tensors_;
 };
 
-// Where a family of layer norms has none of these fields, its keys say it, or the architecture misses it.
+// Where a family of layer norms has none of these fields, its keys say it.
 void SetNormKeys(HuggingFaceConfig& config, const Family& family, const std::string& prefix, MetadataMap& metadata) {
   if ((family.flags & kLayerNorms) == 0) {
     metadata.Set(prefix + "attention.layer_norm_rms_epsilon", config.Number("rms_norm_eps"));
@@ -216,6 +216,7 @@ Status CheckHuggingFaceFamily(const nlohmann::json& json, const std::vector<std:
 Result<MappedModel> MapHuggingFace(const nlohmann::json& json, const std::vector<std::string>& names) {
   MOONLIT_ASSIGN_OR_RETURN(HuggingFaceConfig config, HuggingFaceConfig::Create(json));
   MOONLIT_ASSIGN_OR_RETURN(const Family* family, FindFamily(config, names));
+  config.SetDefaults(nlohmann::json::parse(family->defaults));
   MappedModel model;
   const std::string prefix = std::string(family->architecture) + ".";
   model.metadata.Set("general.architecture", std::string(family->architecture));
@@ -223,6 +224,8 @@ Result<MappedModel> MapHuggingFace(const nlohmann::json& json, const std::vector
   SetCommonKeys(config, *family, prefix, model.metadata);
   SetNormKeys(config, *family, prefix, model.metadata);
   family->keys(config, prefix, model.metadata);
+  if ((family->flags & kLayerNorms) != 0 && !model.metadata.Has(prefix + "attention.layer_norm_epsilon"))
+    config.Number("layer_norm_eps");  // which is a fault
   RefuseForeignSettings(config, *family);
   model.made = config.RopeTensors();
   MOONLIT_RETURN_IF_ERROR(config.status());

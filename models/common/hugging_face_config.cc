@@ -67,6 +67,20 @@ Result<HuggingFaceConfig> HuggingFaceConfig::Create(const Json& json) {
   return config;
 }
 
+void HuggingFaceConfig::SetDefaults(const Json& values) {
+  for (const auto& [field, value] : values.items()) {
+    const Json* rope = Rope();
+    if (json_.contains(field) || (rope != nullptr && rope->contains(field))) continue;
+    if (field == "rope_parameters" && rope != nullptr) continue;
+    if (!value.is_null()) {
+      json_[field] = value;
+      continue;
+    }
+    Fail(Errorf(Code::kCorrupt, "config.json: has no %s, which releases of transformers take for different values",
+                field.c_str()));
+  }
+}
+
 void HuggingFaceConfig::Fail(Status status) {
   if (status_.ok()) status_ = std::move(status);
 }
@@ -193,9 +207,8 @@ uint32_t HuggingFaceConfig::Layers() {
 }
 
 uint32_t HuggingFaceConfig::KvHeads() {
-  // StarCoder and Falcon have one unless they say otherwise; Falcon's second decoder counts them.
-  const bool single = Is("model_type", "gpt_bigcode") || Is("model_type", "falcon");
-  if (Flag("multi_query", single) && !Flag("new_decoder_architecture", false)) return 1;
+  // Falcon's second decoder counts them.
+  if (Flag("multi_query", false) && !Flag("new_decoder_architecture", false)) return 1;
   return Count(Has("num_key_value_heads") ? "num_key_value_heads" : "num_attention_heads");
 }
 

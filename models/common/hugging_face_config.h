@@ -23,6 +23,10 @@ class HuggingFaceConfig {
   // call otherwise (n_embd, d_model) are read by the usual names. kCorrupt: no JSON object.
   static Result<HuggingFaceConfig> Create(const nlohmann::json& json);
 
+  // Takes these values for fields that are not there at all: where null means "without", it stays. A null among the values is a fault
+  // (kCorrupt) that names the field.
+  void SetDefaults(const nlohmann::json& values);
+
   bool Has(const char* field) const { return Find(field) != nullptr; }
   bool Is(const char* field, const char* text) const;
   // 1 to 2^31 - 1.

@@ -306,7 +306,8 @@ Result<const Family*> FindFamily(HuggingFaceConfig& config, const std::vector<st
   std::string known;
   for (const Family& family : kFamilies) {
     const bool named = wanted.empty() ? type == family.model_type : wanted == family.class_name;
-    if (named && ((family.flags & kReluSquared) == 0 || config.Is("hidden_act", "relu2"))) return &family;
+    const bool squared = !config.Has("hidden_act") || config.Is("hidden_act", "relu2");
+    if (named && ((family.flags & kReluSquared) == 0 || squared)) return &family;
     if (known.ends_with(family.class_name)) continue;
     known += (known.empty() ? "" : ", ") + std::string(family.class_name);
   }

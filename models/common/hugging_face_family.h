@@ -39,6 +39,9 @@ struct Family {
   void (*keys)(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata);
   unsigned flags;
   const char* rope = "";  // a kind of RoPE that others do not compute
+  // A JSON object: what the class takes for fields that a config leaves out, where the mapping would take something else. null: the
+  // config has to say it, since releases of transformers differ.
+  const char* defaults = "{}";
 };
 
 // kUnsupported: none, with the names of those that are known, and of the kinds among `names`, the folder's tensors, that none has.

@@ -190,12 +190,14 @@ TEST(HuggingFace, FamiliesKeepTheConfigsScaling) {
     const std::string scaling = std::string(c.architecture) + ".rope.scaling.";
     EXPECT_EQ(MapWith(c.golden, {})->metadata.GetString(scaling + "type").value(), c.plain);
     for (const char* type : {"linear", "yarn"}) {
-      const auto mapped = MapWith(c.golden, {{"rope_parameters", {{"rope_type", type}, {"factor", 4.0}}}});
+      const auto mapped =
+          MapWith(c.golden, {{"rope_parameters", {{"rope_type", type}, {"factor", 4.0}, {"rope_theta", 1e4}}}});
       ASSERT_TRUE(mapped.ok()) << mapped.status().ToString();
       EXPECT_EQ(mapped->metadata.GetString(scaling + "type").value(), type) << c.golden;
       EXPECT_EQ(mapped->metadata.GetFloat(scaling + "factor").value(), 4.0) << c.golden;
     }
-    ExpectNamed(MapWith(c.golden, {{"rope_parameters", {{"rope_type", "dynamic"}}}}), Code::kUnsupported, "dynamic");
+    ExpectNamed(MapWith(c.golden, {{"rope_parameters", {{"rope_type", "dynamic"}, {"rope_theta", 1e4}}}}),
+                Code::kUnsupported, "dynamic");
   }
 }
 
@@ -251,7 +253,7 @@ TEST(HuggingFace, FamiliesHaveFieldsOfTheirOwn) {
   EXPECT_EQ(number(MapWith("gpt2", {{"n_inner", 100}}), "gpt2.feed_forward_length"), 100u);
   EXPECT_EQ(number(MapWith("gpt2", {}), "gpt2.feed_forward_length"), 256u);
   const char* kv = "falcon.attention.head_count_kv";
-  EXPECT_EQ(number(MapWith("falcon", {{"multi_query", nullptr}, {"num_kv_heads", 2}}), kv), 1u);
+  EXPECT_EQ(number(MapWith("falcon", {{"num_kv_heads", 2}}), kv), 1u);
   EXPECT_EQ(number(MapWith("falcon", {{"new_decoder_architecture", true}, {"num_kv_heads", 2}}), kv), 2u);
   EXPECT_EQ(number(MapWith("falcon", {{"new_decoder_architecture", true}, {"num_kv_heads", nullptr}}), kv), 4u);
   EXPECT_EQ(number(MapWith("starcoder", {{"multi_query", false}, {"num_key_value_heads", nullptr}}),
