@@ -14,7 +14,7 @@ namespace moonlit {
 namespace {
 
 constexpr char kMagic[8] = {'M', 'O', 'O', 'N', 'S', 'E', 'S', 'S'};
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr size_t kFixedBytes = 32;  // magic to file bytes
 constexpr size_t kSumBytes = sizeof(uint64_t);
 constexpr int64_t kLargestShift = int64_t{1} << 40;  // positions stay far from overflow, and exact in double
@@ -115,6 +115,7 @@ class HeadReader {
     if (!parser_.empty()) return parser_.Broken("its head has bytes that belong to nothing");
     return std::move(shape_);
   }
+  int64_t placed_from() const { return placed_from_; }
 
  private:
   Status ReadFacts() {
@@ -167,6 +168,12 @@ class HeadReader {
       if (id == Sequence::kNoToken || (id >= 0 && static_cast<size_t>(id) < facts_.vocab)) continue;
       return parser_.Broken("a token is outside the model's vocabulary");
     }
+    int64_t placed = 0;
+    MOONLIT_RETURN_IF_ERROR(parser_.Take(&placed));
+    if (placed < -1 || placed >= static_cast<int64_t>(shape_.tokens.size())) {
+      return parser_.Broken("its first token with a position is none of its tokens");
+    }
+    if (placed >= 0) placed_from_ = placed;
     return Status();
   }
 
@@ -219,6 +226,7 @@ class HeadReader {
   const RestoreOptions& options_;
   const PagePool& pool_;
   SequenceShape shape_;
+  int64_t placed_from_ = INT64_MAX;
 };
 
 uint32_t StateFloats(const PagePool& pool) {
@@ -243,6 +251,7 @@ std::string MakeHead(const Sequence& sequence, const SessionFacts& facts) {
   }
   head.Put(uint64_t{sequence.tokens().size()});
   head.PutBytes(sequence.tokens().data(), sequence.tokens().size_bytes());
+  head.Put(facts.placed_from < sequence.length() ? facts.placed_from : int64_t{-1});
   head.Put(static_cast<uint32_t>(sequence.runs().size()));
   for (const SlotRun& run : sequence.runs()) {
     head.Put(run.begin);
@@ -363,7 +372,9 @@ Result<SessionReader> SessionReader::Open(ByteSource source, const SessionFacts&
   }
   const std::string_view parts(reinterpret_cast<const char*>(head.data()) + kFixedBytes,
                                head.size() - kFixedBytes - kSumBytes);
-  MOONLIT_ASSIGN_OR_RETURN(reader.shape_, HeadReader(parts, name, facts, options, pool).Read());
+  HeadReader head_reader(parts, name, facts, options, pool);
+  MOONLIT_ASSIGN_OR_RETURN(reader.shape_, head_reader.Read());
+  reader.placed_from_ = head_reader.placed_from();
   uint64_t bytes = reader.head_bytes_ + kSumBytes;
   for (size_t g = 0; g < pool.groups(); ++g) {
     const std::vector<bool>& present = reader.shape_.present[g];

@@ -8,12 +8,12 @@
 //   MOONLIT_ASSIGN_OR_RETURN(Sequence sequence, Sequence::Make(pool, reader.shape()));
 //   MOONLIT_RETURN_IF_ERROR(reader.ReadPages(sequence));                    // only now is it what was saved
 //
-// Layout, version 2 (1 had headers between the parts of a page); little-endian, no padding:
+// Layout, version 3 (2 knew nothing of positions, 1 had headers between the parts of a page); little-endian, no padding:
 //   "MOONSESS", u32 version, u32 floats of the recurrent state (0: none), u64 head bytes, u64 file bytes
 //   variant and model, each u32 length and bytes
 //   u32 groups; for each u32 page_tokens, layers, kv_heads, key_dim, value_dim, key type, value type (CacheType's
 //     numbers), u64 page_bytes
-//   u64 tokens, i32[tokens]; u32 runs, for each i64 begin, i64 shift
+//   u64 tokens, i32[tokens]; i64 the first token that came with a position of its own (-1: none); u32 runs, for each i64 begin, i64 shift
 //   for each group: u64 pages, one byte a page: 1, or 0 for a hole (PagePoolOptions::lookback), which come first
 //   u64 checksum of the head up to here                           (head bytes end here)
 //   for each group, its pages that are no holes; then, if there are tokens, the recurrent state
@@ -35,10 +35,11 @@ namespace moonlit {
 
 // What a saved sequence belongs to.
 struct SessionFacts {
-  std::string variant;  // equal tokens give equal bits only under one kernel variant
-  std::string model;    // tells models apart; opaque
-  size_t vocab = 0;     // ids are below it
-  size_t n_ctx = 0;     // most tokens of a sequence
+  std::string variant;              // equal tokens give equal bits only under one kernel variant
+  std::string model;                // tells models apart; opaque
+  size_t vocab = 0;                 // ids are below it
+  size_t n_ctx = 0;                 // most tokens of a sequence
+  int64_t placed_from = INT64_MAX;  // written: the first token that came with a position of its own
 };
 
 struct RestoreOptions {
@@ -65,6 +66,7 @@ class SessionReader {
   static Result<SessionReader> Open(ByteSource source, const SessionFacts& facts, const RestoreOptions& options,
                                     const PagePool& pool);
   const SequenceShape& shape() const { return shape_; }
+  int64_t placed_from() const { return placed_from_; }  // as it was written; INT64_MAX: no token of the text
   // Fills the pages and the recurrent state of a sequence of shape(). kCorrupt when the checksum is another; the sequence is then of no use.
   Status ReadPages(Sequence& sequence) const;
 
@@ -72,6 +74,7 @@ class SessionReader {
   SessionReader() = default;
   ByteSource source_;
   SequenceShape shape_;
+  int64_t placed_from_ = INT64_MAX;
   uint64_t head_bytes_ = 0;
   Checksum sum_;  // of the head
 };

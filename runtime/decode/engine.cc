@@ -209,20 +209,14 @@ SessionFacts Engine::SavedFacts(const Session& session) const {
   facts.model += session.AdapterIdentity();
   facts.vocab = impl_->plan->vocab_size();
   facts.n_ctx = impl_->options.n_ctx;
+  facts.placed_from = session.placed_from_;
   return facts;
 }
 
 // Nobody writes to a page that this session holds, so other sessions may go on meanwhile.
 Status Engine::Save(Session& session, const std::string& path) {
   MOONLIT_RETURN_IF_ERROR(RefuseInputs(path, impl_->facts.files));
-  return session.Use([&]() -> Status {
-    if (impl_->gives_back && session.placed_from_ < session.length()) {
-      return Status(
-          Code::kUnsupported,
-          "save: tokens came with positions of their own, which a file of a model with windows does not keep");
-    }
-    return SaveSession(session.sequence_, SavedFacts(session), path);
-  });
+  return session.Use([&]() -> Status { return SaveSession(session.sequence_, SavedFacts(session), path); });
 }
 
 Status Engine::Restore(Session& session, const std::string& path, const RestoreOptions& options) {
@@ -241,7 +235,7 @@ Status Engine::Restore(Session& session, const std::string& path, const RestoreO
     MOONLIT_RETURN_IF_ERROR(room);
     MOONLIT_RETURN_IF_ERROR(reader.ReadPages(*restored));
     restored.SwapWith(session.sequence_);
-    session.placed_from_ = INT64_MAX;
+    session.placed_from_ = reader.placed_from();
     return Status();
   });
 }

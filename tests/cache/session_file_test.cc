@@ -167,8 +167,8 @@ TEST(SessionFile, WhatDoesNotBelongHereIsNamed) {
   expect(Restore(bytes, MakePool({16}, 8).get()), Code::kUnsupported, "expected cache groups 1, found 2");
   expect(Restore(bytes, MakePool({16, 16}, 3).get()), Code::kExhausted, "4 more pages");
   std::string version = bytes;
-  version[8] = 1;
-  expect(Restore(version, pool.get()), Code::kUnsupported, "expected version 2, found 1");
+  version[8] = 2;
+  expect(Restore(version, pool.get()), Code::kUnsupported, "expected version 3, found 2");
   expect(Restore("GGUF" + std::string(100, 'x'), pool.get()), Code::kCorrupt, "expected a session file");
 }
 

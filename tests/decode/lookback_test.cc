@@ -159,6 +159,37 @@ TEST(EngineLookback, ADropMovesThePlacedTokens) {
   }
 }
 
+// A file remembers which tokens can't be read again by their ids, whether the engine that wrote it gives pages back or not.
+TEST(EngineLookback, AFileRemembersThePlacedTokens) {
+  for (const size_t context : {1200, 4000}) {
+    const TempFolder folder;
+    const std::string path = folder.path() + "/a.session";
+    const auto engine = MakeFakeEngine({.n_ctx = context}, nullptr, true, {0, 100});
+    const auto saved = NewSession(*engine);
+    Feed(*engine, *saved, Ids(200));
+    const std::vector<int32_t> placed = Ids(70, 2), positions(70, 7);
+    const SessionSpan span{saved.get(), placed, Outputs::kNone, false, nullptr, positions};
+    ASSERT_TRUE(engine->Step({&span, 1}, nullptr).ok());
+    const Status written = engine->Save(*saved, path);
+    ASSERT_TRUE(written.ok()) << written.ToString();
+
+    FakePlan* plan = nullptr;
+    const auto other = MakeFakeEngine({.n_ctx = 4000, .share_prefixes = false}, &plan, true, {0, 100});
+    const auto session = NewSession(*other);
+    ASSERT_TRUE(other->Restore(*session, path).ok());
+    Feed(*other, *session, Ids(2000, 3));
+    EXPECT_EQ(session->Truncate(260).code(), Code::kUnsupported);
+    EXPECT_EQ(session->Truncate(201).code(), Code::kUnsupported);
+    plan->tokens = 0;
+    ASSERT_TRUE(session->Truncate(200).ok());
+    EXPECT_EQ(plan->tokens, 200u);
+    ASSERT_TRUE(other->Save(*session, path).ok()) << "no placed token is left";
+    ASSERT_TRUE(other->Restore(*session, path).ok());
+    Feed(*other, *session, Ids(2000, 3));
+    EXPECT_TRUE(session->Truncate(1000).ok());
+  }
+}
+
 // Where the context is too short for anything to be gained, all pages are kept; but a file may lack some.
 TEST(EngineLookback, AShortContextTakesTheFileOfALongOne) {
   const TempFolder folder;
