@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/text/merge_table.h"
 
+#include <algorithm>
+
 namespace moonlit {
 
 int32_t MergeTable::Intern(std::string_view text) {
@@ -8,10 +10,22 @@ int32_t MergeTable::Intern(std::string_view text) {
   return index >= 0 ? index : vocabulary_->size() + others_.Add(text);
 }
 
+size_t MergeTable::FirstSlotOf(int32_t left, int32_t right) const {
+  const uint64_t hash = KeyedHash(static_cast<uint32_t>(left), static_cast<uint32_t>(right), key_);
+  return static_cast<size_t>(hash & (slots_.size() - 1));
+}
+
+size_t MergeTable::LongestProbe() const {
+  size_t longest = 0;
+  for (const Merge& merge : merges_) {
+    const size_t probe = SlotOf(merge.left, merge.right) - FirstSlotOf(merge.left, merge.right);
+    longest = std::max(longest, probe & (slots_.size() - 1));
+  }
+  return longest;
+}
+
 size_t MergeTable::SlotOf(int32_t left, int32_t right) const {
-  uint64_t hash = (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) | static_cast<uint32_t>(right);
-  hash = (hash ^ (hash >> 32)) * 0x9E3779B97F4A7C15ull;  // Fibonacci hashing: the high bits are well mixed
-  size_t slot = static_cast<size_t>(hash >> 32) & (slots_.size() - 1);
+  size_t slot = FirstSlotOf(left, right);
   for (; slots_[slot] >= 0; slot = (slot + 1) & (slots_.size() - 1)) {
     const Merge& merge = merges_[static_cast<size_t>(slots_[slot])];
     if (merge.left == left && merge.right == right) break;

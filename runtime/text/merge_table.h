@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/text/keyed_hash.h"
 #include "runtime/text/text_table.h"
 #include "runtime/text/vocabulary.h"
 
@@ -31,6 +32,8 @@ class MergeTable {
   // The rank, -1 if the two do not merge; -1 on either side never does.
   int32_t FindMerge(int32_t left, int32_t right) const;
   int32_t ResultOf(int32_t rank) const { return merges_[static_cast<size_t>(rank)].result; }
+  // Slots that the search for the worst of the merges goes through; goes through the table.
+  size_t LongestProbe() const;
 
  private:
   struct Merge {
@@ -38,11 +41,14 @@ class MergeTable {
   };
   explicit MergeTable(const Vocabulary& vocabulary) : vocabulary_(&vocabulary) {}
   int32_t Intern(std::string_view text);
+  // Where a pair is, or the empty slot it would take.
   size_t SlotOf(int32_t left, int32_t right) const;
+  size_t FirstSlotOf(int32_t left, int32_t right) const;
 
   const Vocabulary* vocabulary_;
-  TextTable others_;            // those that are no token; their indices follow the ids
-  std::vector<Merge> merges_;   // by rank
+  TextTable others_;           // those that are no token; their indices follow the ids
+  std::vector<Merge> merges_;  // by rank
+  HashKey key_ = ProcessHashKey();
   std::vector<int32_t> slots_;  // ranks, -1: empty; open addressing, a power of two, at most half full
 };
 

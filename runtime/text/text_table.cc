@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/text/text_table.h"
 
-#include <functional>
+#include <algorithm>
 
 namespace moonlit {
 
@@ -25,9 +25,22 @@ int32_t TextTable::Add(std::string_view text) {
 
 int32_t TextTable::Find(std::string_view text) const { return slots_.empty() ? -1 : slots_[SlotOf(text)]; }
 
+size_t TextTable::FirstSlotOf(std::string_view text) const {
+  return static_cast<size_t>(KeyedHash(text, key_) & (slots_.size() - 1));
+}
+
+size_t TextTable::LongestProbe() const {
+  size_t longest = 0;
+  for (int32_t number = 0; number < size(); ++number) {
+    const size_t probe = SlotOf((*this)[number]) - FirstSlotOf((*this)[number]);
+    longest = std::max(longest, probe & (slots_.size() - 1));
+  }
+  return longest;
+}
+
 size_t TextTable::SlotOf(std::string_view text) const {
   const size_t mask = slots_.size() - 1;
-  size_t slot = std::hash<std::string_view>{}(text)&mask;
+  size_t slot = FirstSlotOf(text);
   while (slots_[slot] >= 0 && (*this)[slots_[slot]] != text) slot = (slot + 1) & mask;
   return slot;
 }

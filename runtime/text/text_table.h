@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/text/keyed_hash.h"
+
 namespace moonlit {
 
 class TextTable {
@@ -19,6 +21,9 @@ class TextTable {
   int32_t Add(std::string_view text);
   int32_t Find(std::string_view text) const;  // -1: not there
 
+  // Slots that the search for the worst of the texts goes through; goes through the table.
+  size_t LongestProbe() const;
+
   int32_t size() const { return static_cast<int32_t>(ends_.size()); }
   std::string_view operator[](int32_t number) const {
     const size_t begin = number == 0 ? 0 : ends_[static_cast<size_t>(number) - 1];
@@ -28,10 +33,12 @@ class TextTable {
  private:
   // Where a text is, or the empty slot it would take.
   size_t SlotOf(std::string_view text) const;
+  size_t FirstSlotOf(std::string_view text) const;
   void Grow(size_t slots);
 
   std::string bytes_;
   std::vector<size_t> ends_;
+  HashKey key_ = ProcessHashKey();
   std::vector<int32_t> slots_;  // open addressing, a power of two, at most half full; -1: empty
 };
 

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+// Tables of texts and merges: what they find, and that no file can fill one slot of theirs.
 #include "runtime/text/text_table.h"
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "runtime/text/keyed_hash.h"
+#include "runtime/text/merge_table.h"
+#include "runtime/text/tokenizer_data.h"
+#include "runtime/text/vocabulary.h"
 
 namespace moonlit {
 namespace {
@@ -52,6 +59,56 @@ TEST(TextTable, AgreesWithAMap) {
       EXPECT_EQ(table.Find(all[i]), first[all[i]]);
       EXPECT_EQ(table.Find(all[i] + "z"), -1);
     }
+  }
+}
+
+// Python's hash of bytes with PYTHONHASHSEED=0 (sys.hash_info: siphash13).
+TEST(KeyedHash, IsSipHash13) {
+  EXPECT_EQ(KeyedHash("a", {0, 0}), 0x407448d2b89b1813u);
+  EXPECT_EQ(KeyedHash("abcdefg", {0, 0}), 0x6db12aae9070f506u);
+  EXPECT_EQ(KeyedHash("abcdefgh", {0, 0}), 0x3f7b849c0b8e35eau);
+  EXPECT_EQ(KeyedHash("abcdefghijklmnopqrstuvwxyz", {0, 0}), 0x323ccd2fd30709dfu);
+  EXPECT_NE(KeyedHash("a", {0, 1}), KeyedHash("a", {0, 0}));
+  EXPECT_NE(KeyedHash(1, 2, {0, 1}), KeyedHash(1, 2, {0, 0}));
+  EXPECT_NE(KeyedHash(1, 2, {1, 0}), KeyedHash(1, 2, {0, 0}));
+}
+
+// Texts that std::hash puts into one slot.
+TEST(TextTable, TextsMadeToCollideDoNot) {
+  constexpr size_t kCount = 1000, kMask = 2047;
+  TextTable table;
+  for (size_t i = 0; static_cast<size_t>(table.size()) < kCount; ++i) {
+    const std::string text = std::to_string(i);
+    if ((std::hash<std::string_view>{}(text)&kMask) == 0) table.Add(text);
+  }
+  EXPECT_LT(table.LongestProbe(), 100u);
+}
+
+// Pairs that a fixed multiplication puts into one slot.
+TEST(MergeTable, PairsMadeToCollideDoNot) {
+  constexpr int32_t kTokens = 2000;
+  constexpr size_t kCount = 1000, kMask = 2047;
+  TokenizerData data;
+  for (int32_t i = 0; i < kTokens; ++i) data.tokens.push_back("t" + std::to_string(i));
+  const auto vocabulary = Vocabulary::Create(&data, {});
+  ASSERT_TRUE(vocabulary.ok()) << vocabulary.status().ToString();
+  std::vector<std::string> merges;
+  for (int32_t left = 0; left < kTokens; ++left) {
+    for (int32_t right = 0; right < kTokens && merges.size() < kCount; ++right) {
+      const uint64_t pair = (uint64_t{static_cast<uint32_t>(left)} << 32) | static_cast<uint32_t>(right);
+      if ((((pair ^ (pair >> 32)) * 0x9E3779B97F4A7C15ull) >> 32 & kMask) != 0) continue;
+      merges.push_back("t" + std::to_string(left) + " t" + std::to_string(right));
+    }
+  }
+  ASSERT_EQ(merges.size(), kCount);
+  const auto table = MergeTable::Create(**vocabulary, merges);
+  ASSERT_TRUE(table.ok()) << table.status().ToString();
+  EXPECT_LT(table->LongestProbe(), 100u);
+  for (size_t rank = 0; rank < merges.size(); rank += 37) {
+    const size_t space = merges[rank].find(' ');
+    const int32_t left = table->Find(merges[rank].substr(0, space)),
+                  right = table->Find(merges[rank].substr(space + 1));
+    EXPECT_EQ(table->FindMerge(left, right), static_cast<int32_t>(rank));
   }
 }
 
