@@ -8,11 +8,20 @@
 
 #define WIDTH 4096
 
-static int vector_of(const moonlit_model* model, const char* text, float* vector, size_t* width, moonlit_error* error) {
+/* Where a program would draw a bar, or cancel with anything but 0. */
+static int count_steps(void* user, size_t done, size_t total) {
+  (void)total;
+  if (done != 0) ++*(int*)user;
+  return 0;
+}
+
+static int vector_of(const moonlit_model* model, const char* text, float* vector, size_t* width, int* steps, moonlit_error* error) {
   int32_t ids[64];
   size_t count = 0;
   moonlit_embed_options options;
   moonlit_embed_options_init(&options, sizeof options); /* pooled as the file says, brought to length 1 */
+  options.progress = count_steps;
+  options.user = steps;
   return moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 64, &count, error) == MOONLIT_OK &&
          moonlit_embed(model, ids, count, &options, vector, WIDTH, width, error) == MOONLIT_OK;
 }
@@ -23,17 +32,17 @@ int main(int argc, char** argv) {
   moonlit_model* model = NULL;
   size_t width = 0, i;
   float length = 0, likeness = 0;
-  int code = 1;
+  int steps = 0, code = 1;
 
   if (argc < 2) return 2;
   if (moonlit_model_load(argv[1], NULL, &model, &error) != MOONLIT_OK) goto done;
-  if (!vector_of(model, "the moon over the lake", a, &width, &error)) goto done;
-  if (!vector_of(model, "the moon over the lake", b, &width, &error)) goto done;
+  if (!vector_of(model, "the moon over the lake", a, &width, &steps, &error)) goto done;
+  if (!vector_of(model, "the moon over the lake", b, &width, &steps, &error)) goto done;
   for (i = 0; i < width; ++i) {
     length += a[i] * a[i];
     likeness += a[i] * b[i];
   }
-  printf("%zu numbers, length 1: %d, alike: %d\n", width, fabsf(length - 1) < 1e-4f, fabsf(likeness - 1) < 1e-4f);
+  printf("%zu numbers, length 1: %d, alike: %d, steps: %d\n", width, fabsf(length - 1) < 1e-4f, fabsf(likeness - 1) < 1e-4f, steps);
   code = 0;
 
 done:
@@ -43,5 +52,5 @@ done:
 }
 
 /* Prints:
- * 72 numbers, length 1: 1, alike: 1
+ * 72 numbers, length 1: 1, alike: 1, steps: 2
  */

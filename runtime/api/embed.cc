@@ -12,6 +12,18 @@ using moonlit::Status;
 using moonlit::api::Guard;
 using moonlit::api::NotNull;
 
+namespace {
+
+Status CheckSession(const moonlit_embed_options& options, const moonlit_model& model) {
+  if (options.session->model != &model) return Status(Code::kInvalidArgument, "embed: the session is of another model");
+  if (options.adapter_count == 0) return Status();
+  return Status(
+      Code::kInvalidArgument,
+      "embed: there are a session and adapters: set the adapters in the session (moonlit_session_set_adapters)");
+}
+
+}  // namespace
+
 extern "C" {
 
 void moonlit_embed_options_init(moonlit_embed_options* options, size_t size) {
@@ -34,9 +46,20 @@ moonlit_code moonlit_embed(const moonlit_model* model, const int32_t* ids, size_
     }
     if (!model->engine) return Errorf(Code::kInvalidArgument, "the model was loaded with vocab_only");
     moonlit::EmbedOptions options{.pooling = kPoolings[from.pooling], .normalise = from.raw == 0};
+    moonlit::api::SessionUse use;
+    if (from.session != nullptr) {
+      MOONLIT_RETURN_IF_ERROR(CheckSession(from, *model));
+      MOONLIT_RETURN_IF_ERROR(use.Take(from.session));
+      options.session = from.session->session.get();
+    }
     MOONLIT_ASSIGN_OR_RETURN(options.adapters, moonlit::api::CombineAdapters(*model->engine, from.adapters,
                                                                              from.adapter_scales, from.adapter_count));
-    MOONLIT_ASSIGN_OR_RETURN(const std::vector<float> found, moonlit::Embed(*model->engine, {ids, count}, options));
+    if (from.progress != nullptr) {
+      options.progress = [&from](size_t done, size_t total) { return from.progress(from.user, done, total) == 0; };
+    }
+    MOONLIT_ASSIGN_OR_RETURN(const std::vector<float> found,
+                             moonlit::Embed(*model->engine, {ids, count}, options,
+                                            from.session == nullptr ? nullptr : &from.session->cancel));
     std::copy_n(found.begin(), std::min(found.size(), capacity), vector);
     *width = found.size();
     return Status();

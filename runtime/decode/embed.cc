@@ -38,10 +38,29 @@ class Pooled final : public LogitsConsumer {
   std::vector<double> sums_;
 };
 
+// Piece by piece, so that the caller may cancel between them.
+Status Read(Engine& engine, Session& session, std::span<const int32_t> tokens, Outputs outputs, Pooled& pooled,
+            const EmbedOptions& options, std::atomic<bool>& cancel) {
+  if (!options.progress) return engine.Prefill(session, tokens, outputs, &pooled, &cancel);
+  const auto cancelled = [&](size_t done) {
+    return Errorf(Code::kCancelled, "embed: cancelled after %zu of %zu tokens", done, tokens.size());
+  };
+  if (!options.progress(0, tokens.size())) return cancelled(0);
+  size_t done = 0;
+  bool refused = false;
+  const auto progress = [&](size_t now) {
+    done = now;
+    refused = !options.progress(now, tokens.size());
+    if (refused) cancel = true;
+  };
+  const Status status = engine.Prefill(session, tokens, outputs, &pooled, &cancel, progress);
+  return refused ? cancelled(done) : status;
+}
+
 }  // namespace
 
 Result<std::vector<float>> Embed(Engine& engine, std::span<const int32_t> tokens, const EmbedOptions& options,
-                                 const std::atomic<bool>* abort) {
+                                 std::atomic<bool>* flag) {
   const Plan& plan = engine.plan();
   const Pooling pooling = options.pooling != Pooling::kUnknown ? options.pooling : plan.pooling();
   if (pooling == Pooling::kUnknown) {
@@ -49,11 +68,24 @@ Result<std::vector<float>> Embed(Engine& engine, std::span<const int32_t> tokens
                   "the model's file does not say how tokens become one vector (pooling_type); choose mean, first or "
                   "last");
   }
-  MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, engine.NewSession());
-  MOONLIT_RETURN_IF_ERROR(session->SetAdapters(options.adapters));
+  std::atomic<bool> unset{false};
+  std::atomic<bool>& cancel = flag != nullptr ? *flag : unset;
   Pooled pooled(pooling, plan.hidden_width());
   const Outputs outputs = pooling == Pooling::kLast ? Outputs::kLast : Outputs::kAll;
-  MOONLIT_RETURN_IF_ERROR(engine.Prefill(*session, tokens, outputs, &pooled, abort));
+  if (options.session == nullptr) {
+    MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, engine.NewSession());
+    MOONLIT_RETURN_IF_ERROR(session->SetAdapters(options.adapters));
+    MOONLIT_RETURN_IF_ERROR(Read(engine, *session, tokens, outputs, pooled, options, cancel));
+  } else {
+    if (options.session->length() != 0) {
+      return Errorf(Code::kInvalidArgument, "embed: the session holds %lld tokens, expected none: truncate it to 0",
+                    static_cast<long long>(options.session->length()));
+    }
+    const Status read = Read(engine, *options.session, tokens, outputs, pooled, options, cancel);
+    const Status emptied = options.session->Truncate(0);
+    MOONLIT_RETURN_IF_ERROR(read);
+    MOONLIT_RETURN_IF_ERROR(emptied);
+  }
   return pooled.Take(tokens.size(), options.normalise);
 }
 

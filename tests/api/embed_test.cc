@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -182,6 +184,119 @@ TEST(EmbedText, TakesThePoolingThatTheFileNames) {
   EXPECT_EQ(embed(0, MOONLIT_POOLING_DEFAULT).first, MOONLIT_INVALID_ARGUMENT);
   EXPECT_EQ(embed(4, MOONLIT_POOLING_DEFAULT).first, MOONLIT_UNSUPPORTED) << "pairs of texts are ranked";
   EXPECT_EQ(embed(5, MOONLIT_POOLING_DEFAULT).first, MOONLIT_CORRUPT);
+}
+
+// Of a model that reads a text in several steps, with one place for a session.
+class EmbedLongText : public testing::Test {
+ protected:
+  void SetUp() override {
+    moonlit_model_options options;
+    moonlit_model_options_init(&options, sizeof options);
+    options.chunk_tokens = 64;
+    options.n_ctx = 256;
+    options.threads = 2;
+    options.parallel_user = this;
+    options.parallel_for = [](void* user, size_t count, void (*task)(void* data, size_t index), void* data) {
+      auto& self = *static_cast<EmbedLongText*>(user);
+      ++self.stages_;
+      if (self.stages_ == self.cancel_at_)
+        std::thread([&self] { moonlit_session_cancel(self.session_); }).join();  // as any other thread could
+      for (size_t i = 0; i < count; ++i) task(data, i);
+    };
+    ASSERT_EQ(moonlit_model_load("poet", &options, &model_, &error_), MOONLIT_OK) << error_.message;
+    for (int32_t i = 0; i < 150; ++i) ids_.push_back(20 + i * 7 % 300);
+    moonlit_embed_options_init(&options_, sizeof options_);
+    options_.pooling = MOONLIT_POOLING_MEAN;
+  }
+  void TearDown() override {
+    moonlit_session_free(session_);
+    moonlit_model_free(model_);
+  }
+  moonlit_code Embed() {
+    vector_.assign(1024, 0);
+    size_t width = 0;
+    const moonlit_code code =
+        moonlit_embed(model_, ids_.data(), ids_.size(), &options_, vector_.data(), vector_.size(), &width, &error_);
+    return code;
+  }
+  void NewSession() { ASSERT_EQ(moonlit_session_new(model_, &session_, &error_), MOONLIT_OK) << error_.message; }
+
+  size_t stages_ = 0, cancel_at_ = SIZE_MAX;
+  std::vector<int32_t> ids_;
+  std::vector<float> vector_;
+  moonlit_embed_options options_;
+  moonlit_model* model_ = nullptr;
+  moonlit_session* session_ = nullptr;
+  moonlit_error error_ = {};
+};
+
+TEST_F(EmbedLongText, TellsItsProgressAndEndsWhereItIsTold) {
+  struct Seen {
+    std::vector<size_t> done;
+    size_t end = SIZE_MAX;
+  } seen;
+  options_.user = &seen;
+  options_.progress = [](void* user, size_t done, size_t total) {
+    EXPECT_EQ(total, 150u);
+    auto& to = *static_cast<Seen*>(user);
+    to.done.push_back(done);
+    return done == to.end ? 1 : 0;
+  };
+  ASSERT_EQ(Embed(), MOONLIT_OK) << error_.message;
+  const std::vector<size_t> all = seen.done;
+  EXPECT_THAT(all, testing::ElementsAre(0, 64, 128, 150));
+  for (size_t i = 0; i < all.size(); ++i) {
+    seen = {{}, all[i]};
+    EXPECT_EQ(Embed(), MOONLIT_CANCELLED);
+    EXPECT_EQ(seen.done.size(), i + 1);
+  }
+  options_.size = offsetof(moonlit_embed_options, progress);  // a caller that was compiled before there was one
+  EXPECT_EQ(Embed(), MOONLIT_OK);
+  EXPECT_EQ(seen.done.size(), all.size());
+}
+
+TEST_F(EmbedLongText, ASessionMayReadIt) {
+  ASSERT_EQ(Embed(), MOONLIT_OK) << error_.message;
+  const std::vector<float> expected = vector_;
+  NewSession();
+  EXPECT_EQ(Embed(), MOONLIT_EXHAUSTED) << "no place for a second one";
+  options_.session = session_;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(Embed(), MOONLIT_OK) << error_.message;
+    EXPECT_EQ(vector_, expected);
+    EXPECT_EQ(moonlit_session_length(session_), 0u);
+  }
+  ASSERT_EQ(moonlit_eval(session_, ids_.data(), 3, MOONLIT_OUTPUT_NONE, nullptr, nullptr, &error_), MOONLIT_OK);
+  EXPECT_EQ(Embed(), MOONLIT_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.message, HasSubstr("holds 3 tokens"));
+  EXPECT_EQ(moonlit_session_length(session_), 3u);
+  options_.adapter_count = 1;
+  EXPECT_EQ(Embed(), MOONLIT_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.message, HasSubstr("set the adapters in the session"));
+  moonlit_model* other = nullptr;
+  ASSERT_EQ(moonlit_model_load("poet", nullptr, &other, &error_), MOONLIT_OK) << error_.message;
+  size_t width = 0;
+  EXPECT_EQ(moonlit_embed(other, ids_.data(), 3, &options_, nullptr, 0, &width, &error_), MOONLIT_INVALID_ARGUMENT);
+  EXPECT_THAT(error_.message, HasSubstr("of another model"));
+  moonlit_model_free(other);
+}
+
+TEST_F(EmbedLongText, AnotherThreadEndsItByItsSession) {
+  NewSession();
+  options_.session = session_;
+  stages_ = 0;
+  ASSERT_EQ(Embed(), MOONLIT_OK) << error_.message;
+  const size_t all = stages_;
+  ASSERT_GT(all, 20u);
+  for (const size_t at : {size_t{1}, all / 2, all}) {
+    stages_ = 0;
+    cancel_at_ = at;
+    EXPECT_EQ(Embed(), MOONLIT_CANCELLED) << at << " of " << all;
+    EXPECT_EQ(stages_, at) << "no other stage begins";
+    EXPECT_EQ(moonlit_session_length(session_), 0u);
+  }
+  cancel_at_ = SIZE_MAX;
+  EXPECT_EQ(Embed(), MOONLIT_OK) << error_.message;
 }
 
 // What a session with the adapter would give.

@@ -46,7 +46,7 @@ enum {
 MOONLIT_API moonlit_code moonlit_session_load(moonlit_session* session, const char* path, int flags,
                                               moonlit_error* error);
 
-/* Stops a running eval, generate, perplexity or truncate that reads again before its next tile of work; it returns MOONLIT_CANCELLED
+/* Stops a running eval, generate, perplexity, embed or truncate that reads again before its next tile of work; it returns MOONLIT_CANCELLED
  * (generate: finishes with MOONLIT_FINISH_CANCELLED). Without one running it does nothing. Any thread, while the session lives. */
 MOONLIT_API void moonlit_session_cancel(moonlit_session* session);
 
