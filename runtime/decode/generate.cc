@@ -136,7 +136,10 @@ class Generation {
   // Chooses a token and gives its text out; false when that ended the generation.
   Result<bool> ChooseOne() {
     if (IsSet(options_.cancel)) return End(Finish::kCancelled);
-    MOONLIT_ASSIGN_OR_RETURN(const int32_t id, chooser_.Next(logits_.row()));
+    const Result<int32_t> chosen = chooser_.Next(logits_.row(), options_.cancel);
+    if (chosen.status().code() == Code::kCancelled) return End(Finish::kCancelled);
+    MOONLIT_RETURN_IF_ERROR(chosen.status());
+    const int32_t id = *chosen;
     if (!options_.ignore_end && engine_.tokenizer().IsEndOfGeneration(id)) {
       result_.end_token = id;
       return End(Finish::kEnd);

@@ -53,14 +53,14 @@ Status Sampler::Where(size_t step, const Status& status) const {
   return status.WithContext("sampler: step " + std::to_string(step + 1) + " (" + steps_[step]->name() + ")");
 }
 
-Result<int32_t> Sampler::Next(std::span<const float> logits) {
+Result<int32_t> Sampler::Next(std::span<const float> logits, const std::atomic<bool>* cancel) {
   if (steps_.empty() || !steps_.back()->chooses()) {
     return Status(Code::kInvalidArgument, "sampler: no step chooses: a chain ends with draw, greedy or mirostat");
   }
   if (logits.empty()) return Status(Code::kInvalidArgument, "sampler: there are no logits");
   MOONLIT_RETURN_IF_ERROR(Fill(logits, candidates_));
   Random random = random_;
-  SamplerContext context{history_, random, logits.size()};
+  SamplerContext context{history_, random, logits.size(), cancel};
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (Status status = steps_[i]->Apply(context, candidates_); !status.ok()) return Where(i, status);
   }

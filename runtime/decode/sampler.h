@@ -12,6 +12,7 @@
 // each for XTC and for the step that draws, in the chain's order; a step that is off takes none. One thread at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,8 +31,8 @@ namespace moonlit {
 class TokenChooser {
  public:
   virtual ~TokenChooser() = default;
-  // logits: [n_vocab]. On an error nothing has changed.
-  virtual Result<int32_t> Next(std::span<const float> logits) = 0;
+  // logits: [n_vocab]. On an error nothing has changed. kCancelled: *cancel, which may be null, became true meanwhile.
+  virtual Result<int32_t> Next(std::span<const float> logits, const std::atomic<bool>* cancel) = 0;
   // What stands before the prompt, in place of all that was accepted before.
   virtual void SetHistory(std::span<const int32_t> /*tokens*/) {}
   // A token that the text now has, which was there before the choosing began: of the prompt.
@@ -73,7 +74,8 @@ class Sampler final : public TokenChooser {
   size_t steps() const { return steps_.size(); }
 
   // Errors of a step name its number and its name. kInvalidArgument: no step chooses. kInternal: see Fill.
-  Result<int32_t> Next(std::span<const float> logits) override;
+  Result<int32_t> Next(std::span<const float> logits, const std::atomic<bool>* cancel) override;
+  Result<int32_t> Next(std::span<const float> logits) { return Next(logits, nullptr); }
   void Accept(int32_t id) override;
   Status AcceptChosen(int32_t id) override;
   bool must_end() const override;

@@ -69,8 +69,8 @@ class GrammarStep final : public SamplerStep {
  public:
   explicit GrammarStep(GrammarMask mask) : start_(mask), now_(std::move(mask)) {}
   const char* name() const override { return "grammar"; }
-  Status Apply(SamplerContext&, Candidates& candidates) override {
-    MOONLIT_ASSIGN_OR_RETURN(const GrammarMask::Allowed* allowed, now_.Next());
+  Status Apply(SamplerContext& context, Candidates& candidates) override {
+    MOONLIT_ASSIGN_OR_RETURN(const GrammarMask::Allowed* allowed, now_.Next(context.cancel));
     const auto forbidden = [&](const Candidate& c) { return !allowed->Has(c.id); };
     if (std::all_of(candidates.tokens.begin(), candidates.tokens.end(), forbidden)) {
       return Status(Code::kUnsupported, "no token that is left goes on as the grammar asks here, or ends the text");

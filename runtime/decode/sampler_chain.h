@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -31,6 +32,7 @@ struct SamplerContext {
   const TokenHistory& history;
   Random& random;
   size_t n_vocab;
+  const std::atomic<bool>* cancel = nullptr;  // a step that takes long looks at it, and ends with kCancelled
 };
 
 class SamplerStep {

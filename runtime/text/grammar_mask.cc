@@ -11,6 +11,7 @@ constexpr size_t kMostKnown = 64;
 constexpr size_t kMostTokenBytes = 4096;
 // For all tokens of a vocabulary at a new place: some tenths of a second at most.
 constexpr uint64_t kWork = uint64_t{1} << 20;
+constexpr size_t kTokensBetweenLooks = 256;  // at the flag that cancels
 
 }  // namespace
 
@@ -44,7 +45,7 @@ Result<GrammarMask> GrammarMask::Create(std::shared_ptr<const Grammar> grammar,
 }
 
 // Depth first over all tokens in order: states[n] is the one behind the first n bytes of the token at hand.
-Status GrammarMask::Collect(Allowed* allowed) {
+Status GrammarMask::Collect(const std::atomic<bool>* cancel, Allowed* allowed) {
   const Tokenizer& tokenizer = order_->tokenizer();
   allowed->state = matcher_.state();
   allowed->bits.assign((static_cast<size_t>(tokenizer.vocab_size()) + 63) / 64, 0);
@@ -56,7 +57,9 @@ Status GrammarMask::Collect(Allowed* allowed) {
   };
   std::vector<GrammarMatcher::State> states = {matcher_.state()};
   const size_t count = order_->ids_.size();
-  for (size_t i = 0; i < count;) {
+  for (size_t i = 0, looked = 0; i < count; ++looked) {
+    if (looked % kTokensBetweenLooks == 0 && cancel != nullptr && cancel->load(std::memory_order_relaxed))
+      return Status(Code::kCancelled, "cancelled");
     const int32_t id = order_->ids_[i];
     const std::string_view bytes = tokenizer.TokenBytes(id, false);
     states.resize(std::min<size_t>(states.size(), size_t{order_->shared_[i]} + 1));
@@ -79,13 +82,13 @@ Status GrammarMask::Collect(Allowed* allowed) {
   return Status();
 }
 
-Result<const GrammarMask::Allowed*> GrammarMask::Next() {
+Result<const GrammarMask::Allowed*> GrammarMask::Next(const std::atomic<bool>* cancel) {
   const auto known =
       std::find_if(known_.begin(), known_.end(), [&](const Allowed& a) { return a.state == matcher_.state(); });
   Allowed* found = known != known_.end() ? &*known : nullptr;
   if (found == nullptr) {
     Allowed allowed;
-    MOONLIT_RETURN_IF_ERROR(Collect(&allowed));
+    MOONLIT_RETURN_IF_ERROR(Collect(cancel, &allowed));
     if (known_.size() < kMostKnown) {
       found = &known_.emplace_back();
     } else {

@@ -7,6 +7,7 @@
 //   MOONLIT_RETURN_IF_ERROR(mask.Accept(chosen));
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -51,8 +52,9 @@ class GrammarMask {
   static Result<GrammarMask> Create(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenOrder> order);
 
   // The tokens that may come next: not those that have no text, nor those whose bytes the grammar does not go on with, nor, where the text
-  // may not end, those that end it. Valid until the next call. kUnsupported: there is none; kExhausted: see GrammarMatcher.
-  Result<const Allowed*> Next();
+  // may not end, those that end it. Valid until the next call. kUnsupported: there is none; kExhausted: see GrammarMatcher; kCancelled:
+  // *cancel became true meanwhile, which is looked at every few hundred tokens.
+  Result<const Allowed*> Next(const std::atomic<bool>* cancel = nullptr);
   // The token that was chosen. kInvalidArgument: it may not come next. A token that ends the text changes nothing.
   Status Accept(int32_t id);
   // The text is one of the grammar, and may end; and it has to, since nothing may follow.
@@ -62,7 +64,7 @@ class GrammarMask {
  private:
   GrammarMask(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenOrder> order, GrammarMatcher matcher)
       : grammar_(std::move(grammar)), order_(std::move(order)), matcher_(std::move(matcher)) {}
-  Status Collect(Allowed* allowed);
+  Status Collect(const std::atomic<bool>* cancel, Allowed* allowed);
 
   std::shared_ptr<const Grammar> grammar_;
   std::shared_ptr<const TokenOrder> order_;

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 class Script final : public TokenChooser {
  public:
   explicit Script(std::vector<int32_t> ids) : ids_(std::move(ids)) {}
-  Result<int32_t> Next(std::span<const float> logits) override {
+  Result<int32_t> Next(std::span<const float> logits, const std::atomic<bool>*) override {
     EXPECT_EQ(logits.size(), kFakeVocab);
     seen.emplace_back(logits.begin(), logits.end());
     return next_ < ids_.size() ? ids_[next_++] : kEndToken;
@@ -412,11 +412,39 @@ TEST(Generate, ProgressOfThePrompt) {
 
 class Failing final : public TokenChooser {
  public:
-  Result<int32_t> Next(std::span<const float>) override {
+  Result<int32_t> Next(std::span<const float>, const std::atomic<bool>*) override {
     return Status(Code::kInternal, "the logit of token 5 is NaN");
   }
   void Accept(int32_t) override {}
 };
+
+// A flag that is set while a chooser thinks ends the generation as any other does.
+class SetsTheFlag final : public TokenChooser {
+ public:
+  explicit SetsTheFlag(std::atomic<bool>* flag) : flag_(flag) {}
+  Result<int32_t> Next(std::span<const float>, const std::atomic<bool>* cancel) override {
+    EXPECT_EQ(cancel, flag_);
+    flag_->store(true);
+    return Status(Code::kCancelled, "cancelled");
+  }
+  void Accept(int32_t) override {}
+
+ private:
+  std::atomic<bool>* flag_;
+};
+
+TEST(Generate, AChooserThatWasCancelledEndsTheText) {
+  const auto engine = MakeFakeEngine();
+  auto session = engine->NewSession();
+  std::atomic<bool> flag = false;
+  SetsTheFlag chooser(&flag);
+  GenerateOptions options;
+  options.cancel = &flag;
+  const auto result = Generate(*engine, **session, kPrompt, chooser, options);
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  EXPECT_EQ(result->finish, Finish::kCancelled);
+  EXPECT_TRUE(result->tokens.empty());
+}
 
 TEST(Generate, AnErrorOfTheChooserIsTheResult) {
   const auto engine = MakeFakeEngine();

@@ -243,6 +243,8 @@ TEST(Sampler, AGrammarIsAStep) {
   std::vector<float> logits(kFakeVocab, 0.0f);
   logits[static_cast<size_t>(WordToken("X"))] = 5;
   logits[static_cast<size_t>(WordToken("ab"))] = 1;
+  const std::atomic<bool> cancel = true;
+  EXPECT_EQ(sampler.Next(logits, &cancel).status().code(), Code::kCancelled);
   EXPECT_EQ(sampler.Next(logits).value(), WordToken("ab"));
   EXPECT_FALSE(sampler.must_end());
   ASSERT_TRUE(sampler.AcceptChosen(WordToken("ab")).ok());

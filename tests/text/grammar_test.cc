@@ -546,6 +546,23 @@ TEST(GrammarMask, ADeadEndIsAFault) {
   EXPECT_EQ(mask->Next().status().code(), Code::kUnsupported);
 }
 
+TEST(GrammarMask, IsCancelledAndThenAskedAgain) {
+  const auto tokenizer = Vocabulary();
+  const auto order = std::make_shared<const TokenOrder>(*tokenizer);
+  auto mask = GrammarMask::Create(std::make_shared<const Grammar>(Grammar::Parse("root ::= \"ab\"").value()), order);
+  ASSERT_TRUE(mask.ok());
+  std::atomic<bool> cancel = true;
+  EXPECT_EQ(mask->Next(&cancel).status().code(), Code::kCancelled);
+  EXPECT_FALSE(mask->may_end());
+  cancel = false;
+  const auto next = mask->Next(&cancel);
+  ASSERT_TRUE(next.ok()) << next.status().ToString();
+  EXPECT_TRUE((*next)->Has('a'));
+  EXPECT_FALSE((*next)->Has('b'));
+  cancel = true;
+  EXPECT_TRUE(mask->Next(&cancel).ok()) << "what is known takes no time";
+}
+
 TEST(GrammarMask, ACopyGoesItsOwnWay) {
   const auto tokenizer = Vocabulary();
   const auto order = std::make_shared<const TokenOrder>(*tokenizer);
