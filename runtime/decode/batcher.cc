@@ -140,6 +140,7 @@ class Batcher::SharedConsumer final : public LogitsConsumer {
 // Every call has a session of its own at least.
 Batcher::Batcher(Plan& plan, SessionPool& sessions, const EngineOptions& options)
     : plan_(plan), sessions_(sessions), options_(options) {
+  inside_.reserve(options.max_sessions);
   queue_.reserve(options.max_sessions);
   callers_.reserve(std::min(options.max_sessions, kMostCallers));
   batch_.reserve(options.max_sessions);
@@ -172,9 +173,41 @@ void Batcher::Leave() {
   if (patient_ != nullptr) patient_->turn.notify_one();
 }
 
+// A thread's stay in Step. One that comes again meanwhile comes from a consumer, which the step waits for.
+class Batcher::Visit {
+ public:
+  explicit Visit(Batcher& batcher) : batcher_(batcher) {}
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+  ~Visit() {
+    if (!entered_) return;
+    const Lock lock(batcher_.mutex_);
+    std::vector<std::thread::id>& inside = batcher_.inside_;
+    inside.erase(std::find(inside.begin(), inside.end(), std::this_thread::get_id()));
+  }
+  // REQUIRES: the mutex is held.
+  bool Enter() {
+    std::vector<std::thread::id>& inside = batcher_.inside_;
+    entered_ = std::find(inside.begin(), inside.end(), std::this_thread::get_id()) == inside.end();
+    if (entered_) inside.push_back(std::this_thread::get_id());
+    return entered_;
+  }
+
+ private:
+  Batcher& batcher_;
+  bool entered_ = false;
+};
+
 Status Batcher::Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer, AbortFlags abort) {
   Call call(spans, consumer, abort);
+  Visit visit(*this);
   Lock lock(mutex_);
+  if (!visit.Enter()) {
+    return Status(
+        Code::kInvalidArgument,
+        "step: a consumer must not evaluate with its own model; keep what it is given and go on when the call "
+        "has returned");
+  }
   NoteArrival(call.thread);
   if (running_) {
     call.shares = call.shares && CanCopy(call);

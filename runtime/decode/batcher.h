@@ -46,7 +46,8 @@ class Batcher {
   ~Batcher();
 
   // Reads the spans in one step, all or nothing. Errors: kExhausted as SessionSpans::Reserve, kCancelled, and what the plan
-  // says; what the consumer throws passes through. REQUIRES: the caller is the sessions' only user, and no consumer's.
+  // says; what the consumer throws passes through. From inside a consumer or a tap of this batcher: kInvalidArgument. REQUIRES: the
+  // caller is the sessions' only user.
   Status Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer, AbortFlags abort);
 
   // Most rows of a piece of a longer prompt: chunk_tokens; but at most kPromptRows where another thread wants a step or has had one
@@ -63,6 +64,7 @@ class Batcher {
   struct Call;
   struct Room;
   struct Outcome;
+  class Visit;
   class SharedConsumer;
   // A thread that steps have served.
   struct Caller {
@@ -96,10 +98,11 @@ class Batcher {
   const EngineOptions& options_;
 
   mutable std::mutex mutex_;
-  bool running_ = false;         // somebody leads; otherwise the queue is empty
-  std::vector<Call*> queue_;     // those who wait, oldest first
-  std::vector<Caller> callers_;  // the latest
-  Call* patient_ = nullptr;      // the leader while it waits for company
+  std::vector<std::thread::id> inside_;  // threads whose call is under way
+  bool running_ = false;                 // somebody leads; otherwise the queue is empty
+  std::vector<Call*> queue_;             // those who wait, oldest first
+  std::vector<Caller> callers_;          // the latest
+  Call* patient_ = nullptr;              // the leader while it waits for company
   uint64_t steps_run_ = 0;
   uint64_t last_step_ = 0;  // nanoseconds that it took
 

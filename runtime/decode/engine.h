@@ -201,7 +201,7 @@ class Engine {
   // (kBusy) or an id is outside the vocabulary (kInvalidArgument). All sessions keep their length on failure.
   // `consumer` may be null when no outputs are wanted. Thread safe: what several threads ask for at the same time goes into
   // one step where it fits, and each fails or succeeds alone (Batcher); consumers run on their callers' threads, and must not
-  // start a step.
+  // start a step of this engine (kInvalidArgument).
   Status Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer, AbortFlags abort = {});
 
   // Feeds any number of tokens (at least one) in chunks; `progress` after each chunk (tokens done); on failure, and when

@@ -46,6 +46,44 @@ TEST_F(BatcherFailures, AThrowingConsumerLeavesNobodyWaiting) {
   for (const Work& work : works_) ExpectDone(work);
 }
 
+// Alone it would wait for itself. In company it could run, but nobody can rely on company.
+TEST_F(BatcherFailures, AConsumerMustNotEvaluate) {
+  Make({.max_sessions = 6});
+  for (size_t rows : {3, 4, 5}) Add(rows);
+  const auto inner = NewSession(*engine_);
+  const auto other_engine = MakeFakeEngine();
+  const auto other = NewSession(*other_engine);
+  size_t refused = 0;
+  Calling evaluating([&] {
+    const std::vector<int32_t> ids = Ids(2);
+    const Status step = engine_->Prefill(*inner, ids, Outputs::kNone, nullptr);
+    EXPECT_EQ(step.code(), Code::kInvalidArgument);
+    EXPECT_THAT(step.ToString(), testing::HasSubstr("a consumer must not evaluate"));
+    EXPECT_EQ(inner->length(), 0);
+    EXPECT_TRUE(other_engine->Prefill(*other, ids, Outputs::kNone, nullptr).ok()) << "another model's engine may";
+    ++refused;
+  });
+  EXPECT_TRUE(engine_->Step(works_[0].spans, &evaluating).ok());
+  EXPECT_EQ(refused, 1u);
+  std::vector<std::thread> threads;
+  on_step = [&](std::span<const StepSpan>) {
+    if (!threads.empty()) return Status();
+    threads.emplace_back([&] { EXPECT_TRUE(engine_->Step(works_[1].spans, &evaluating).ok()); });
+    AwaitWaiting(1);
+    threads.emplace_back([&] { Run(works_[2]); });
+    AwaitWaiting(2);
+    return Status();
+  };
+  Work& first = Add(1);
+  Run(first);
+  engine_->Leave();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(refused, 2u);
+  ExpectDone(works_[2]);
+  ExpectWorks();
+  EXPECT_TRUE(engine_->Prefill(*inner, Ids(2), Outputs::kNone, nullptr).ok()) << "afterwards";
+}
+
 TEST_F(BatcherFailures, ARefusedStepWithoutMemoryEndsAlone) {
   Make({.max_sessions = 2});
   bool failed = true;
