@@ -284,6 +284,15 @@ double HuggingFaceConfig::RopeNumber(const char* field, double otherwise) {
   return otherwise;
 }
 
+double HuggingFaceConfig::NeededRopeNumber(const char* field) {
+  const double value = RopeNumber(field, 0);
+  if (value == 0) {
+    Fail(Errorf(Code::kCorrupt, "config.json: RoPE of type \"%s\" has no %s, which it needs", RopeType().c_str(),
+                field));
+  }
+  return value == 0 ? 1 : value;
+}
+
 double HuggingFaceConfig::RopeTheta() {
   const double inside = RopeNumber("rope_theta", 0);
   if (inside > 0) return inside;
@@ -361,7 +370,7 @@ void HuggingFaceConfig::SetRopeKeys(const std::string& prefix, std::string_view 
   const std::string scaling = prefix + "rope.scaling.";
   if (type == "linear" || type == "yarn") {
     metadata.Set(scaling + "type", type);
-    metadata.Set(scaling + "factor", static_cast<float>(RopeNumber("factor", 1)));
+    metadata.Set(scaling + "factor", static_cast<float>(NeededRopeNumber("factor")));
   } else if (type != "default" && type != "llama3" && type != other) {
     Fail(Errorf(Code::kUnsupported,
                 "config.json: RoPE of type \"%s\": this build knows default, linear, yarn, llama3%s%s for this "
@@ -436,10 +445,10 @@ std::vector<float> HuggingFaceConfig::Llama3Divisors() {
   std::vector<float> divisors;
   const double theta = RopeTheta();
   const auto base = static_cast<float>(theta > 0 ? theta : 10000.0);
-  const auto factor = static_cast<float>(RopeNumber("factor", 8));
-  const auto low = static_cast<float>(RopeNumber("low_freq_factor", 1));
-  const auto high = static_cast<float>(RopeNumber("high_freq_factor", 4));
-  const auto original = static_cast<float>(RopeNumber("original_max_position_embeddings", 8192));
+  const auto factor = static_cast<float>(NeededRopeNumber("factor"));
+  const auto low = static_cast<float>(NeededRopeNumber("low_freq_factor"));
+  const auto high = static_cast<float>(NeededRopeNumber("high_freq_factor"));
+  const auto original = static_cast<float>(NeededRopeNumber("original_max_position_embeddings"));
   if (!(high > low)) Fail(Errorf(Code::kCorrupt, "config.json: RoPE's high_freq_factor is not above low_freq_factor"));
   const uint32_t dim = std::min(RotaryDim(1.0), kMostHeadDim);
   for (uint32_t i = 0; i < dim; i += 2) {

@@ -79,6 +79,7 @@ class HuggingFaceConfig {
   const nlohmann::json* Rope() const;
   std::string RopeType() const;
   double RopeNumber(const char* field, double otherwise);
+  double NeededRopeNumber(const char* field);
   std::vector<float> RopeFactors(const char* field, size_t count);
   std::vector<float> Llama3Divisors();
   // 0: the config does not say.

@@ -153,6 +153,9 @@ void PhiKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& 
 }
 
 void Phi3Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
+  // Its class knows LongRoPE alone, which files of its first days call "yarn", too.
+  if (metadata.Has(prefix + "rope.scaling.type"))
+    config.Refuse(config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling", "longrope for this architecture");
   metadata.Set(prefix + "rope.scaling.original_context_length", config.OriginalContext());
   metadata.Set(prefix + "rope.dimension_count", config.RotaryDim(1.0));
   metadata.Set(prefix + "attention.sliding_window",

@@ -231,6 +231,21 @@ TEST(HuggingFace, LongRopesOriginalLengthIsOneNumber) {
       Code::kCorrupt, "original_max_position_embeddings");
 }
 
+// A stretch by 1, or by the numbers of one model of Llama's, is not what its absence means.
+TEST(HuggingFace, KindsOfRopeAskForTheirNumbers) {
+  for (const char* type : {"linear", "yarn"}) {
+    ExpectNamed(MapWith("qwen2", {{"rope_parameters", {{"rope_type", type}}}}), Code::kCorrupt, "factor");
+    ExpectNamed(MapWith("phi3", {{"rope_parameters", {{"rope_type", type}, {"factor", 4.0}}}}), Code::kUnsupported,
+                "rope_parameters");
+  }
+  const auto golden = nlohmann::json::parse(ReadWholeFile(kGolden + "llama3-rope/golden.json"))["hf_config"];
+  for (const char* field : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
+    nlohmann::json rope = golden["rope_parameters"];
+    rope.erase(field);
+    ExpectNamed(MapWith("llama3-rope", {{"rope_parameters", rope}}), Code::kCorrupt, field);
+  }
+}
+
 // transformers 5 lets rope_scaling replace rope_parameters, transformers 4 knows no rope_parameters.
 TEST(HuggingFace, TwoKindsOfRopeAreRefused) {
   const nlohmann::json plain = {{"rope_type", "default"}, {"rope_theta", 10000.0}};
