@@ -2,6 +2,7 @@
 #include "models/common/hugging_face.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <span>
 #include <string_view>
@@ -57,7 +58,7 @@ class TensorMapper {
         tied_(config.Flag("tie_word_embeddings", false)) {}
 
   Status Add(const std::string& name) {
-    if (Ignored(name) || (tied_ && name == "lm_head.weight")) return Status();
+    if (Ignored(name)) return Status();
     // The family's own rules go before the usual ones. Some folders leave out what every name begins with.
     for (const std::string& full : {name, "transformer." + name}) {
       if (Apply(family_.rules, full, name) || Apply(kUsualRules, full, name)) return status_;
@@ -107,6 +108,7 @@ class TensorMapper {
       const bool stacked = std::string_view(rule.from).find('*') != std::string_view::npos;
       if (layer >= layers_ || (stacked && expert >= experts_)) continue;
       applied = true;
+      if (tied_ && std::string_view(rule.to) == "output.weight") continue;
       const bool global = std::string_view(rule.from).find('%') == std::string_view::npos;
       Gathered& gathered = tensors_[{global ? 0 : layer + 1, rule.to}];
       MappedTensor& tensor = gathered.tensor;
@@ -185,8 +187,9 @@ void SetCommonKeys(HuggingFaceConfig& config, const Family& family, const std::s
 
 // Settings that change what is computed, and that GGUF has no key for.
 void RefuseForeignSettings(HuggingFaceConfig& config, const Family& family) {
-  // Gemma's first configs have a hidden_act that nothing reads.
+  // Gemma's first configs have "gelu" in hidden_act for the form that its weights were made with, which is the other.
   const bool gelu = (family.flags & kTanhGelu) != 0;
+  if (gelu && !config.Is("hidden_act", "gelu")) config.Expect("hidden_act", "gelu_pytorch_tanh");
   if ((family.flags & kOwnActivation) == 0)
     config.Expect(gelu ? "hidden_activation" : "hidden_act", gelu ? "gelu_pytorch_tanh" : "silu");
   if ((family.flags & kWindows) == 0) {
@@ -204,6 +207,25 @@ void RefuseForeignSettings(HuggingFaceConfig& config, const Family& family) {
   config.Expect("mlp_only_layers", nlohmann::json::array());
   if (config.Experts() != 0 && std::string_view(family.architecture) != "llama")
     config.Expect("norm_topk_prob", (family.flags & kNormalisedExperts) != 0);
+}
+
+// transformers leaves out biases that the config denies.
+void RefuseDeniedBiases(HuggingFaceConfig& config, const Family& family, const std::vector<MappedTensor>& tensors) {
+  if ((family.flags & kOwnBiases) != 0) return;
+  for (const MappedTensor& tensor : tensors) {
+    const std::string& name = tensor.name;
+    if (!name.ends_with(".bias") || name.find("norm.") != name.npos) continue;
+    const auto deny = [&](const char* part, std::initializer_list<const char*> fields) {
+      if (name.find(part) == name.npos) return;
+      for (const char* field : fields) {
+        if (!config.Flag(field, true))
+          config.Refuse(field, "models without tensor \"" + tensor.sources[0].substr(0, 100) + "\"");
+      }
+    };
+    deny(".attn_", {"attention_bias", "qkv_bias", "use_qkv_bias", "use_bias", "bias"});
+    deny(".attn_output.", {"attention_out_bias"});
+    deny(".ffn_", {"mlp_bias", "use_bias", "bias"});
+  }
 }
 
 }  // namespace
@@ -233,6 +255,8 @@ Result<MappedModel> MapHuggingFace(const nlohmann::json& json, const std::vector
   MOONLIT_RETURN_IF_ERROR(config.status());
   for (const std::string& name : names) MOONLIT_RETURN_IF_ERROR(mapper.Add(name));
   MOONLIT_ASSIGN_OR_RETURN(model.tensors, mapper.Finish());
+  RefuseDeniedBiases(config, *family, model.tensors);
+  MOONLIT_RETURN_IF_ERROR(config.status());
   return model;
 }
 

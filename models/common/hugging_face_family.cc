@@ -99,6 +99,11 @@ void GemmaKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap
   config.Expect("query_pre_attn_scalar", largest ? by_width : config.HeadDim());
 }
 
+// Its class has no such field, but its attention reads one.
+void OlmoeKeys(HuggingFaceConfig& config, const std::string&, MetadataMap&) {
+  config.Expect("sliding_window", nullptr);
+}
+
 void ArceeKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
   LlamaKeys(config, prefix, metadata);
   config.Expect("hidden_act", "relu2");
@@ -245,8 +250,9 @@ void MptKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& 
   if (config.Has("attn_config.clip_qkv"))
     metadata.Set(prefix + "attention.clamp_kqv", config.Number("attn_config.clip_qkv"));
   for (const char* field : {"attn_config.softmax_scale", "logit_scale"}) config.Expect(field, nullptr);
-  for (const char* field : {"attn_config.qk_ln", "attn_config.prefix_lm", "attn_config.rope"})
+  for (const char* field : {"attn_config.qk_ln", "attn_config.qk_gn", "attn_config.prefix_lm", "attn_config.rope"})
     config.Expect(field, false);
+  config.Expect("attn_config.sliding_window_size", -1);
 }
 
 void BertKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {

@@ -28,6 +28,7 @@ enum FamilyFlags : unsigned {
   kOwnContext = 256,       // the keys say how long texts are
   kFourfold = 512,         // a network is four times as wide as the model where the config does not say
   kReluSquared = 1024,     // instead of SiLU; tells apart families of one class
+  kOwnBiases = 2048,       // it has them, or has none, whatever the config says
 };
 
 struct Family {

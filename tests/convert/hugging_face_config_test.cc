@@ -310,6 +310,12 @@ TEST(HuggingFace, FamiliesRefuseWhatTheyDoNotCompute) {
   ExpectNamed(MapWith("falcon", {{"new_decoder_architecture", true}, {"parallel_attn", false}}), Code::kUnsupported,
               "parallel_attn");
   ExpectNamed(MapWith("mpt", {{"attn_config", {{"qk_ln", true}}}}), Code::kUnsupported, "attn_config.qk_ln");
+  ExpectNamed(MapWith("mpt", {{"attn_config", {{"sliding_window_size", 64}}}}), Code::kUnsupported,
+              "sliding_window_size");
+  EXPECT_TRUE(MapWith("mpt", {{"attn_config", {{"sliding_window_size", -1}}}}).ok());
+  ExpectNamed(MapWith("olmoe", {{"sliding_window", 64}}), Code::kUnsupported, "sliding_window");
+  ExpectNamed(MapWith("gemma", {{"hidden_act", "silu"}}), Code::kUnsupported, "hidden_act");
+  EXPECT_TRUE(MapWith("gemma", {{"hidden_act", "gelu"}}).ok());
   ExpectNamed(MapWith("bloom", {{"apply_residual_connection_post_layernorm", true}}), Code::kUnsupported,
               "apply_residual");
   ExpectNamed(MapWith("gptneox", {{"hidden_act", "gelu_fast"}}), Code::kUnsupported, "gelu_fast");
@@ -322,6 +328,37 @@ TEST(HuggingFace, FamiliesRefuseWhatTheyDoNotCompute) {
               Code::kUnsupported, "LX");
   ExpectNamed(MapWith("phi3-long", {{"rope_parameters", {{"rope_type", "longrope"}, {"long_factor", {1, 2}}}}}),
               Code::kCorrupt, "long_factor");
+}
+
+TEST(HuggingFace, BiasesThatTheConfigDeniesAreRefused) {
+  const auto map = [](const char* golden, const char* field, const nlohmann::json& value, const char* name) {
+    nlohmann::json config = nlohmann::json::parse(ReadWholeFile(kGolden + golden + "/golden.json"))["hf_config"];
+    config[field] = value;
+    return MapHuggingFace(config, {name});
+  };
+  const char *query = "model.layers.0.self_attn.q_proj.bias", *out = "model.layers.0.self_attn.o_proj.bias";
+  ExpectNamed(map("llama", "attention_bias", false, query), Code::kUnsupported, "attention_bias");
+  EXPECT_TRUE(map("llama", "attention_bias", true, query).ok());
+  EXPECT_TRUE(map("llama", "attention_bias", nullptr, query).ok());
+  ExpectNamed(map("seed-oss", "attention_out_bias", false, out), Code::kUnsupported, "attention_out_bias");
+  EXPECT_TRUE(map("seed-oss", "attention_out_bias", false, query).ok());
+  ExpectNamed(map("stablelm", "use_qkv_bias", false, query), Code::kUnsupported, "use_qkv_bias");
+  ExpectNamed(map("starcoder2", "use_bias", false, "model.layers.0.mlp.c_fc.bias"), Code::kUnsupported, "use_bias");
+  EXPECT_TRUE(map("starcoder2", "use_bias", false, "model.layers.0.input_layernorm.bias").ok());
+  ExpectNamed(map("falcon", "bias", false, "transformer.h.0.mlp.dense_h_to_4h.bias"), Code::kUnsupported, "bias");
+  EXPECT_TRUE(map("qwen2", "attention_bias", false, query).ok());  // which its class does not read
+}
+
+TEST(HuggingFace, TiedHeadsAreThoseOfEveryName) {
+  const auto tensors = [](const char* golden, bool tied, const char* name) {
+    nlohmann::json config = nlohmann::json::parse(ReadWholeFile(kGolden + golden + "/golden.json"))["hf_config"];
+    config["tie_word_embeddings"] = tied;
+    return MapHuggingFace(config, {name})->tensors.size();
+  };
+  EXPECT_EQ(tensors("gptneox", true, "embed_out.weight"), 0u);
+  EXPECT_EQ(tensors("gptneox", false, "embed_out.weight"), 1u);
+  EXPECT_EQ(tensors("llama", true, "lm_head.weight"), 0u);
+  EXPECT_EQ(tensors("llama", false, "lm_head.weight"), 1u);
 }
 
 // Copying and printing JSON goes by recursion.
