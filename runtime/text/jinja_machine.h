@@ -39,7 +39,7 @@ class Machine {
     Charge(n);
   }
   // A walk past `count` names in search of one of `size` bytes.
-  void PayForNames(size_t count, size_t size) { Step((uint64_t{count} * (4 + uint64_t{size})) / 64); }
+  void PayForNames(uint64_t count, uint64_t size) { Step(count * (4 + size) / 64); }
   Value NewText(Text text) {
     Pay(text.size());
     return Value::OfText(std::move(text));
