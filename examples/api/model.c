@@ -40,6 +40,10 @@ int main(void) {
   /* `length` is the full number of bytes, also where they did not fit. */
   if (moonlit_detokenize(model, ids, count, 0, again, sizeof again, &length, &error) != MOONLIT_OK) goto done;
   printf("%.*s\n", (int)length, again);
+
+  if (moonlit_token_text(model, moonlit_token_special(model, MOONLIT_SPECIAL_EOS), again, sizeof again, &length, &error) != MOONLIT_OK)
+    goto done;
+  printf("a text ends with %.*s\n", (int)length, again);
   code = 0;
 
 done:
@@ -52,4 +56,5 @@ done:
  * llama, 6 layers, 7168 tokens known, loaded: 1
  * 6 tokens, the first begins a text: 1, the last ends it: 0
  * 床前明月光
+ * a text ends with </s>
  */

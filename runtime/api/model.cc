@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <string_view>
 
@@ -140,6 +141,31 @@ moonlit_code moonlit_token_bytes(const moonlit_model* model, int32_t id, int sho
     *length = found.size();
     return Status();
   });
+}
+
+moonlit_code moonlit_token_text(const moonlit_model* model, int32_t id, char* text, size_t capacity, size_t* length,
+                                moonlit_error* error) {
+  return Guard(model, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(text, capacity, "text"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(length, "length"));
+    MOONLIT_RETURN_IF_ERROR(moonlit::api::CheckToken(*model, id));
+    const std::string_view found = model->tokenizer().TokenText(id);
+    std::copy_n(found.begin(), std::min(found.size(), capacity), text);
+    *length = found.size();
+    return Status();
+  });
+}
+
+int32_t moonlit_token_special(const moonlit_model* model, moonlit_special kind) {
+  static_assert(moonlit::kNoToken == -1);
+  if (model == nullptr) return -1;
+  const moonlit::SpecialTokens& special = model->tokenizer().special();
+  const int32_t ids[] = {special.bos,     special.eos,     special.eot,     special.eom,     special.unk,
+                         special.sep,     special.pad,     special.mask,    special.fim_pre, special.fim_suf,
+                         special.fim_mid, special.fim_pad, special.fim_rep, special.fim_sep};
+  static_assert(std::size(ids) == MOONLIT_SPECIAL_FIM_SEP + 1, "in the order of moonlit_special");
+  const int number = kind;
+  return number >= 0 && number < static_cast<int>(std::size(ids)) ? ids[number] : -1;
 }
 
 int moonlit_token_is_end(const moonlit_model* model, int32_t id) {

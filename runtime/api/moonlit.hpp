@@ -413,6 +413,22 @@ class Model {
     }
     return bytes;
   }
+  Expected<std::string> TokenText(int32_t id) const {
+    std::string text(32, '\0');
+    size_t length = 0;
+    moonlit_error error = {};
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      if (moonlit_token_text(handle_.get(), id, text.data(), text.size(), &length, &error) != MOONLIT_OK) {
+        return MakeError(error);
+      }
+      const bool fits = length <= text.size();
+      text.resize(length);
+      if (fits) break;
+    }
+    return text;
+  }
+  // -1: the model has none.
+  int32_t SpecialToken(moonlit_special kind) const { return moonlit_token_special(handle_.get(), kind); }
   // Null: the model has no template of its own.
   const char* chat_template() const { return moonlit_chat_template(handle_.get()); }
   static moonlit_chat_options ChatOptions() {

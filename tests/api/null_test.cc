@@ -92,6 +92,9 @@ std::vector<Null::Refused> Null::OfModels() {
       {"moonlit_token_bytes", [this](E e) { return moonlit_token_bytes(nullptr, 1, 0, text, 8, &count, e); }},
       {"moonlit_token_bytes", [this](E e) { return moonlit_token_bytes(model, 1, 0, nullptr, 8, &count, e); }},
       {"moonlit_token_bytes", [this](E e) { return moonlit_token_bytes(model, 1, 0, text, 8, nullptr, e); }},
+      {"moonlit_token_text", [this](E e) { return moonlit_token_text(nullptr, 1, text, 8, &count, e); }},
+      {"moonlit_token_text", [this](E e) { return moonlit_token_text(model, 1, nullptr, 8, &count, e); }},
+      {"moonlit_token_text", [this](E e) { return moonlit_token_text(model, 1, text, 8, nullptr, e); }},
   };
 }
 
@@ -369,6 +372,7 @@ TEST_F(Null, IsNothingForFunctionsWithoutACode) {
   EXPECT_EQ(moonlit_session_tokens(session, nullptr, 8), 3u);
   EXPECT_EQ(moonlit_token_is_end(nullptr, 1), 0);
   EXPECT_EQ(moonlit_token_begin(nullptr), -1);
+  EXPECT_EQ(moonlit_token_special(nullptr, MOONLIT_SPECIAL_BOS), -1);
   EXPECT_EQ(moonlit_chat_template(nullptr), nullptr);
 }
 

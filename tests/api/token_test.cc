@@ -88,5 +88,40 @@ TEST(TokenBytes, OutsideTheVocabularyAreRefused) {
   EXPECT_TRUE(model.TokenBytes(tokens - 1));
 }
 
+TEST(TokenText, IsTheVocabularysOwn) {
+  const Model model = OpenSentencePiece();
+  auto ids = model.Tokenize("moon", 0);
+  ASSERT_TRUE(ids);
+  auto text = model.TokenText(ids->front());
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_THAT(*text, testing::StartsWith("\xE2\x96\x81")) << "where the bytes have a space";
+  char two[2] = {};
+  size_t length = 0;
+  ASSERT_EQ(moonlit_token_text(model.handle(), model.SpecialToken(MOONLIT_SPECIAL_BOS), two, 2, &length, nullptr),
+            MOONLIT_OK);
+  EXPECT_EQ(std::string_view(two, 2), "<s");
+  EXPECT_EQ(length, 3u);
+  auto outside = model.TokenText(-1);
+  ASSERT_FALSE(outside);
+  EXPECT_EQ(outside.error().code, MOONLIT_INVALID_ARGUMENT);
+}
+
+TEST(TokenSpecial, IsNamedByItsKind) {
+  const Model model = OpenSentencePiece(), bert = Open(MOONLIT_SOURCE_DIR "/tests/data/golden/bert/model.gguf");
+  const auto text = [](const Model& of, moonlit_special kind) {
+    auto found = of.TokenText(of.SpecialToken(kind));
+    return found ? *found : "none";
+  };
+  EXPECT_EQ(text(model, MOONLIT_SPECIAL_BOS), "<s>");
+  EXPECT_EQ(text(model, MOONLIT_SPECIAL_EOS), "</s>");
+  EXPECT_EQ(text(model, MOONLIT_SPECIAL_UNK), "<unk>");
+  EXPECT_EQ(text(model, MOONLIT_SPECIAL_FIM_SEP), "none");
+  EXPECT_EQ(text(bert, MOONLIT_SPECIAL_SEP), "[SEP]");
+  EXPECT_EQ(text(bert, MOONLIT_SPECIAL_MASK), "[MASK]");
+  EXPECT_EQ(text(bert, MOONLIT_SPECIAL_PAD), "[PAD]");
+  EXPECT_NE(moonlit_token_is_end(model.handle(), model.SpecialToken(MOONLIT_SPECIAL_EOS)), 0);
+  for (const int kind : {14, 15}) EXPECT_EQ(model.SpecialToken(static_cast<moonlit_special>(kind)), -1) << kind;
+}
+
 }  // namespace
 }  // namespace moonlit::api

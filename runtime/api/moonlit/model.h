@@ -126,6 +126,31 @@ MOONLIT_API moonlit_code moonlit_detokenize(const moonlit_model* model, const in
  * not be whole characters. show_special, `bytes`, *length and errors as there. Any thread. */
 MOONLIT_API moonlit_code moonlit_token_bytes(const moonlit_model* model, int32_t id, int show_special, char* bytes,
                                              size_t capacity, size_t* length, moonlit_error* error);
+/* A token's own text, as the vocabulary has it, where a space may be another character ("<0x0A>", "<|im_end|>"). `text`, *length and errors as for its bytes. Any
+ * thread. */
+MOONLIT_API moonlit_code moonlit_token_text(const moonlit_model* model, int32_t id, char* text, size_t capacity,
+                                            size_t* length, moonlit_error* error);
+
+/* What the model's files name a token for. */
+typedef enum moonlit_special {
+  MOONLIT_SPECIAL_BOS = 0, /* begins a text, whether or not moonlit_tokenize adds it */
+  MOONLIT_SPECIAL_EOS = 1, /* ends a text */
+  MOONLIT_SPECIAL_EOT = 2, /* ends a turn */
+  MOONLIT_SPECIAL_EOM = 3, /* ends a message, but not the turn */
+  MOONLIT_SPECIAL_UNK = 4, /* stands for what the vocabulary does not have */
+  MOONLIT_SPECIAL_SEP = 5,
+  MOONLIT_SPECIAL_PAD = 6,
+  MOONLIT_SPECIAL_MASK = 7,
+  MOONLIT_SPECIAL_FIM_PRE = 8, /* fill in the middle: before the prefix, the suffix, the middle */
+  MOONLIT_SPECIAL_FIM_SUF = 9,
+  MOONLIT_SPECIAL_FIM_MID = 10,
+  MOONLIT_SPECIAL_FIM_PAD = 11,
+  MOONLIT_SPECIAL_FIM_REP = 12, /* before a repository's name, between files */
+  MOONLIT_SPECIAL_FIM_SEP = 13
+} moonlit_special;
+
+/* Its id; -1: the model has none, or the kind is not one of these. Any thread. */
+MOONLIT_API int32_t moonlit_token_special(const moonlit_model* model, moonlit_special kind);
 /* Non-zero when the token ends a generation (end of text, of turn). Any thread. */
 MOONLIT_API int moonlit_token_is_end(const moonlit_model* model, int32_t id);
 /* Id of the token that begins a text, -1 when the model adds none (and for a NULL model). Any thread. */
