@@ -62,12 +62,12 @@ double LogSumExp(std::span<const float> logits) {
 // A model loaded for one path, and what it says of a window.
 class Judged {
  public:
-  Judged(const std::string& path, const Windows& windows, bool exact) : windows_(windows) {
+  Judged(const std::string& file, const Windows& windows, const Path& path) : windows_(windows) {
     moonlit_model_options options = api::Model::Options();
-    options.exact = exact;
+    options.exact = path.exact;
     options.n_ctx = static_cast<uint32_t>(windows.tokens);
-    options.key_type = options.value_type = "f32";
-    auto model = api::Model::Load(path, options);
+    options.key_type = options.value_type = path.cache.c_str();
+    auto model = api::Model::Load(file, options);
     EXPECT_TRUE(model) << model.error().message;
     model_ = std::make_unique<api::Model>(std::move(*model));
     auto session = model_->NewSession();
@@ -120,8 +120,8 @@ void WriteModelAs(const std::string& source, Format format, const std::string& t
   ASSERT_TRUE(writer.Finish().ok());
 }
 
-Comparison Compare(const std::string& model_path, const Windows& windows) {
-  Judged fast(model_path, windows, false), exact(model_path, windows, true);
+Comparison Compare(const std::string& model, const Windows& windows, const Path& fast_path, const Path& exact_path) {
+  Judged fast(model, windows, fast_path), exact(model, windows, exact_path);
   const std::vector<int32_t> ids = fast.Tokenize();
   Comparison all;
   std::vector<std::vector<float>> expected(windows.tokens - windows.first_judged - 1);

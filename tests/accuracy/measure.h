@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the accuracy tests share: a model's matrices in another format, and the perplexity of a text by both paths.
+// What the accuracy tests share: a model's matrices in another format, and the perplexity of a text by two ways of reading it.
 #pragma once
 
 #include <string>
@@ -21,16 +21,21 @@ struct Windows {
   size_t first_judged;  // position in a window from which predictions count
 };
 
-// Of the judged positions of all windows, with a cache in f32: fast by integer products, exact by float arithmetic on dequantized
-// weights.
+// How a model is run.
+struct Path {
+  bool exact = false;         // by float arithmetic on dequantized weights, else by integer products
+  std::string cache = "f32";  // type of keys and values
+};
+
+// Of the judged positions of all windows.
 struct Comparison {
   std::vector<double> fast, exact;  // -log p(next token)
   // Kullback-Leibler divergence of the fast distribution from the exact one: how much more surprise the fast path would have on
   // average if the exact distribution chose the next token. The text's own choice scatters around it.
   std::vector<double> divergence;
 };
-// Fails the running test on an error.
-Comparison Compare(const std::string& model, const Windows& windows);
+// `fast` is held against `exact`, of the same model. Fails the running test on an error.
+Comparison Compare(const std::string& model, const Windows& windows, const Path& fast, const Path& exact);
 
 struct Mean {
   double value;
