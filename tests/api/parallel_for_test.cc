@@ -82,10 +82,10 @@ TEST_P(ParallelForTest, WritesTheSameFile) {
   const TempFolder folder;
   moonlit_write_options options;
   moonlit_write_options_init(&options, sizeof options);
-  const std::string expected = Quantized(folder, options);
-  ASSERT_FALSE(expected.empty());
+  static const std::string by_own_threads = Quantized(folder, options);
+  ASSERT_FALSE(by_own_threads.empty());
   options.parallel_for = GetParam().run;
-  EXPECT_TRUE(Quantized(folder, options) == expected);
+  EXPECT_TRUE(Quantized(folder, options) == by_own_threads);
 }
 
 INSTANTIATE_TEST_SUITE_P(Loops, ParallelForTest, testing::ValuesIn(kLoops),
