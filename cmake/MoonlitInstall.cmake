@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` puts where, below a prefix that may be moved afterwards:
 #
-#   include/moonlit.h, moonlit.hpp, moonlit/*.h      the interface
+#   include/moonlit.h, moonlit.hpp, moonlit/*       the interface
 #   lib/libmoonlit.so*, lib/libmoonlit.a             with everything below the interface inside
 #   lib/cmake/moonlit/                               find_package(moonlit)
 #   lib/pkgconfig/moonlit.pc                         pkg-config moonlit
@@ -17,7 +17,7 @@ include(CMakePackageConfigHelpers)
 install(FILES "${PROJECT_SOURCE_DIR}/runtime/api/moonlit.h" "${PROJECT_SOURCE_DIR}/runtime/api/moonlit.hpp"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/runtime/api/moonlit" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development
-  FILES_MATCHING PATTERN "*.h")
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 set(MOONLIT_SONAME "")
 if(TARGET moonlit_shared)
   install(TARGETS moonlit_shared LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT development)

@@ -7,7 +7,7 @@ run("cmake --install" "${CMAKE_COMMAND}" --install "${BINARY}" --prefix "${BUILD
 file(RENAME "${BUILD}/first" "${PREFIX}")
 
 file(GLOB_RECURSE installed RELATIVE "${PREFIX}" "${PREFIX}/*")
-file(GLOB_RECURSE headers RELATIVE "${SOURCE}/runtime/api" "${SOURCE}/runtime/api/moonlit/*.h")
+file(GLOB_RECURSE headers RELATIVE "${SOURCE}/runtime/api" "${SOURCE}/runtime/api/moonlit/*.h" "${SOURCE}/runtime/api/moonlit/*.hpp")
 set(expected include/moonlit.h include/moonlit.hpp)
 foreach(header IN LISTS headers)
   list(APPEND expected include/${header})
