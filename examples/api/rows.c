@@ -45,6 +45,7 @@ int main(void) {
   rows.ids = ids;
   rows.embeddings = embeddings;
   rows.positions = positions;
+  rows.prefix = 4; /* and see each other */
   rows.outputs = MOONLIT_OUTPUT_ALL;
   rows.hidden = 1;
   rows.consume = count;

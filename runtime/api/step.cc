@@ -33,6 +33,7 @@ class RowStep final : public LogitsConsumer {
     span.choose_pages = generated;
     span.inputs = rows.embeddings;
     if (rows.positions != nullptr) span.positions = {rows.positions, rows.count};
+    span.prefix = rows.prefix;
     spans_.push_back(span);
     rows_.push_back(rows);
     return Status();
@@ -68,6 +69,11 @@ class RowStep final : public LogitsConsumer {
       return Errorf(Code::kInvalidArgument,
                     "rows %zu: %s are wanted, but %s before them; expected one kind of outputs in a step", session,
                     rows.hidden != 0 ? "hidden states" : "logits", hidden_ ? "hidden states" : "logits");
+    }
+    if (rows.prefix > rows.count) {
+      return Errorf(Code::kInvalidArgument,
+                    "rows %zu: the first %zu shall see each other, expected at most the %zu there are", session,
+                    rows.prefix, rows.count);
     }
     if (rows.sections == 1) return Status();
     return Errorf(Code::kUnsupported, "rows %zu: %u positions a row, but the model's rotation has one", session,

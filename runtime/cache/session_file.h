@@ -13,7 +13,7 @@
 //   variant and model, each u32 length and bytes
 //   u32 groups; for each u32 page_tokens, layers, kv_heads, key_dim, value_dim, key type, value type (CacheType's
 //     numbers), u64 page_bytes
-//   u64 tokens, i32[tokens]; i64 the first token that came with a position of its own (-1: none); u32 runs, for each i64 begin, i64 shift
+//   u64 tokens, i32[tokens]; i64 the first token that can't be read again by its id (-1: none); u32 runs, for each i64 begin, i64 shift
 //   for each group: u64 pages, one byte a page: 1, or 0 for a hole (PagePoolOptions::lookback), which come first
 //   u64 checksum of the head up to here                           (head bytes end here)
 //   for each group, its pages that are no holes; then, if there are tokens, the recurrent state
@@ -39,7 +39,7 @@ struct SessionFacts {
   std::string model;                // tells models apart; opaque
   size_t vocab = 0;                 // ids are below it
   size_t n_ctx = 0;                 // most tokens of a sequence
-  int64_t placed_from = INT64_MAX;  // written: the first token that came with a position of its own
+  int64_t placed_from = INT64_MAX;  // written: the first token that can't be read again by its id: Session
 };
 
 struct RestoreOptions {

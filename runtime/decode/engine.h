@@ -145,7 +145,8 @@ class Session {
   std::shared_ptr<SessionPool> home_;
   std::shared_ptr<const AdapterSet> adapters_;
   StepTap* tap_ = nullptr;
-  int64_t placed_from_ = INT64_MAX;  // the first token that came with a position of its own
+  // The first token that can't be read again by its id: it came with a position of its own or in a prefix.
+  int64_t placed_from_ = INT64_MAX;
   Sequence sequence_;
   std::atomic<bool> busy_{false};
 };
@@ -163,6 +164,11 @@ struct SessionSpan {
   const float* inputs = nullptr;
   std::span<const int32_t> positions = {};
   bool shown = true;  // to the session's tap
+  // StepSpan's: so many first tokens see each other. To sharing and going back they are like those with positions.
+  size_t prefix = 0;
+
+  // The same ids after the same text would give the same keys and values.
+  bool is_plain() const { return positions.empty() && prefix == 0; }
 };
 
 class Engine {

@@ -30,6 +30,7 @@ Status SessionSpans::Reserve(std::span<const SessionSpan> spans, const EngineOpt
     step.choose_pages = span.choose_pages;
     step.inputs = span.inputs;
     step.positions = span.positions;
+    step.prefix = span.prefix;
     step.adapters = session.adapters_.get();
     step.tap = span.shown ? session.tap_ : nullptr;
     step.runs = session.sequence_.runs();
@@ -54,8 +55,8 @@ void SessionSpans::Commit(std::span<const SessionSpan> spans, const EngineOption
     const size_t held = static_cast<size_t>(session.length()) + span.tokens.size();
     const bool sparse =
         span.choose_pages && options.attention_pages != 0 && held > options.attention_pages * options.page_tokens;
-    if (!span.positions.empty()) session.placed_from_ = std::min(session.placed_from_, session.length());
-    session.sequence_.Commit(span.tokens, !sparse && span.positions.empty());
+    if (!span.is_plain()) session.placed_from_ = std::min(session.placed_from_, session.length());
+    session.sequence_.Commit(span.tokens, !sparse && span.is_plain());
   }
 }
 

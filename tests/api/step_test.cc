@@ -131,6 +131,60 @@ TEST_F(StepTest, TakesEmbeddingsAndGivesHiddenStates) {
   }
 }
 
+// What a row sees is told by the ids that its hidden state depends on.
+TEST_F(StepTest, RowsOfAPrefixSeeEachOther) {
+  constexpr size_t kRows = 70;
+  const auto hidden = [&](size_t prefix, size_t changed) {
+    moonlit_rows rows = Rows(0, kRows, MOONLIT_OUTPUT_ALL);
+    rows.hidden = 1;
+    rows.prefix = prefix;
+    if (changed < kRows) ids_[0][changed] += 1;
+    all_.clear();
+    EXPECT_EQ(moonlit_session_truncate(sessions_[0], 0, &error_), MOONLIT_OK) << error_.message;
+    EXPECT_EQ(moonlit_eval_rows(sessions_[0], &rows, &error_), MOONLIT_OK) << error_.message;
+    std::vector<std::vector<float>> values;
+    for (const Row& row : all_) values.push_back(row.values);
+    return values;
+  };
+  for (const size_t prefix : {size_t{1}, size_t{40}, kRows}) {
+    const auto before = hidden(prefix, kRows);
+    ASSERT_EQ(before.size(), kRows);
+    for (const size_t changed : {size_t{20}, size_t{40}, kRows - 1}) {
+      const auto after = hidden(prefix, changed);
+      for (size_t row = 0; row < kRows; ++row) {
+        const bool seen = changed <= row || (changed < prefix && row < prefix);
+        EXPECT_EQ(after[row] != before[row], seen) << "prefix " << prefix << ", row " << row << " and id " << changed;
+      }
+    }
+  }
+}
+
+// The blocks that a prefix has filled are not what the same ids give elsewhere.
+TEST(PrefixRows, AreNotSharedByContent) {
+  moonlit_model_options options = api::Model::Options();
+  options.max_sessions = 3;
+  auto model = api::Model::Load("poet", options);
+  ASSERT_TRUE(model) << model.error().message;
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < 200; ++i) ids.push_back(20 + i * 7 % 300);
+  std::vector<float> logits;
+  const auto keep = [&](size_t, std::span<const float> values) { logits.assign(values.begin(), values.end()); };
+  moonlit_rows rows = api::Session::Rows();
+  rows.ids = ids.data();
+  rows.count = ids.size();
+  auto first = model->NewSession(), second = model->NewSession(), third = model->NewSession();
+  ASSERT_TRUE(first && second && third);
+  rows.prefix = 150;
+  ASSERT_EQ(first->EvalRows(rows, keep).code, MOONLIT_OK);
+  const std::vector<float> together = logits;
+  ASSERT_EQ(second->Eval(ids, MOONLIT_OUTPUT_LAST, keep).code, MOONLIT_OK);  // takes what is known by its ids
+  const std::vector<float> causal = logits;
+  rows.prefix = 0;
+  ASSERT_EQ(third->EvalRows(rows, keep).code, MOONLIT_OK);  // never does
+  EXPECT_EQ(logits, causal);
+  EXPECT_NE(logits, together);
+}
+
 TEST_F(StepTest, IsAllOrNothing) {
   ASSERT_EQ(Step({Rows(0, 3), Rows(1, 120)}), MOONLIT_OK) << error_.message;
   all_.clear();
@@ -170,6 +224,9 @@ TEST_F(StepTest, WrongCallsAreNamed) {
   expect(rows, MOONLIT_INVALID_ARGUMENT, "rows 2: outputs is 9");
   rows[1].ids = nullptr;
   expect(rows, MOONLIT_INVALID_ARGUMENT, "rows 1: there are neither ids nor embeddings");
+  rows[0].prefix = 4;
+  expect(rows, MOONLIT_INVALID_ARGUMENT, "rows 0: the first 4 shall see each other, expected at most the 3");
+  rows[0].prefix = 0;
   rows[0].sections = 3;
   expect(rows, MOONLIT_UNSUPPORTED, "rows 0: 3 positions a row");
   expect({Rows(0, 100), Rows(1, 29)}, MOONLIT_INVALID_ARGUMENT, "129 tokens, expected at most 128");

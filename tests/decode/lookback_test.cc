@@ -159,6 +159,19 @@ TEST(EngineLookback, ADropMovesThePlacedTokens) {
   }
 }
 
+TEST(EngineLookback, APrefixIsNotReadAgain) {
+  const auto engine = MakeFakeEngine({.n_ctx = 4000, .share_prefixes = false}, nullptr, true, {0, 100});
+  const auto session = NewSession(*engine);
+  Feed(*engine, *session, Ids(640));
+  const std::vector<int32_t> image = Ids(70, 2);
+  SessionSpan span{session.get(), image, Outputs::kNone};
+  span.prefix = 50;
+  ASSERT_TRUE(engine->Step({&span, 1}, nullptr).ok());
+  Feed(*engine, *session, Ids(2000, 3));
+  EXPECT_EQ(session->Truncate(700).code(), Code::kUnsupported);
+  EXPECT_TRUE(session->Truncate(640).ok());
+}
+
 // A file remembers which tokens can't be read again by their ids, whether the engine that wrote it gives pages back or not.
 TEST(EngineLookback, AFileRemembersThePlacedTokens) {
   for (const size_t context : {1200, 4000}) {

@@ -33,13 +33,17 @@ typedef struct moonlit_rows {
   int hidden; /* non-zero: hidden states [n_embd], behind the last layer and its norm; 0 (default): logits [n_vocab] */
   moonlit_row_fn consume;
   void* user;
+  /* So many first rows see each other, later ones too, and windows do not part them: an image, the prompt of a prefix model. At most
+   * `count`; 0 (default): each row sees those before it. What the session holds already does not see them, recurrent layers read them in
+   * order, and those that a truncate leaves of them have seen what it cut off. */
+  size_t prefix;
 } moonlit_rows;
 
 /* The defaults. Any thread. */
 MOONLIT_API void moonlit_rows_init(moonlit_rows* rows, size_t size);
 
-/* Appends the rows to the session in one step, and hands out what is wanted, in order. Tokens that came as rows, or with positions, are
- * never shared with other sessions. On failure the session keeps its length: MOONLIT_INVALID_ARGUMENT (an id or position out of range, more rows
+/* Appends the rows to the session in one step, and hands out what is wanted, in order. Tokens that came as rows, with positions or in a prefix are
+ * never shared with other sessions. On failure the session keeps its length: MOONLIT_INVALID_ARGUMENT (an id, position or prefix out of range, more rows
  * than chunk_tokens), MOONLIT_UNSUPPORTED (embeddings for a model that looks ids up in several tables; logits of a model that has none),
  * MOONLIT_EXHAUSTED, MOONLIT_CANCELLED, MOONLIT_BUSY. One call at a time. */
 MOONLIT_API moonlit_code moonlit_eval_rows(moonlit_session* session, const moonlit_rows* rows, moonlit_error* error);
