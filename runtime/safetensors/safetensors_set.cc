@@ -6,9 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "nlohmann/json.hpp"
-
 #include "runtime/base/quote.h"
+#include "runtime/json/json.h"
 #include "runtime/safetensors/safetensors_header.h"
 
 namespace moonlit {
@@ -32,17 +31,18 @@ bool IsPlainName(const std::string& name) {
 
 Result<Map> ReadIndex(const std::string& path) {
   MOONLIT_ASSIGN_OR_RETURN(const std::string text, ReadText(path, kMostIndexBytes));
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
-    return BrokenIndex(path, "expected JSON with an object \"weight_map\"");
+  const Result<Json> json = ParseJson(text);
+  if (json.status().code() == Code::kOutOfMemory) return json.status();
+  const Json files = json.ok() ? json->Get("weight_map") : Json();
+  if (!files.is_object()) return BrokenIndex(path, "expected JSON with an object \"weight_map\"");
   Map map;
-  for (const auto& [tensor, name] : json["weight_map"].items()) {
-    const std::string text_of = name.is_string() ? name.get<std::string>() : std::string();
-    if (!IsPlainName(text_of)) {
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string tensor(files.Key(i)), name(files[i].is_string() ? files[i].AsString() : "");
+    if (!IsPlainName(name)) {
       return BrokenIndex(path, "weight_map: expected the name of a .safetensors file of this folder for tensor " +
-                                   QuoteForMessage(tensor) + ", found " + QuoteForMessage(text_of));
+                                   QuoteForMessage(tensor) + ", found " + QuoteForMessage(name));
     }
-    map[tensor] = text_of;
+    map[tensor] = name;
   }
   if (map.empty()) return BrokenIndex(path, "weight_map names no tensor");
   return map;
