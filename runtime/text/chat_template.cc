@@ -4,17 +4,16 @@
 #include <algorithm>
 #include <new>
 
-#include "runtime/text/bounded_json.h"
+#include "runtime/json/json.h"
 #include "runtime/text/jinja_machine.h"
 #include "runtime/text/jinja_parser.h"
 
 namespace moonlit {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // The largest of known models has 20 KiB.
 constexpr size_t kMostTemplateBytes = size_t{1} << 20;
+constexpr size_t kMostMembers = 4096;  // of an object: a template searches them one by one
 
 Status ToStatus(const jinja::Fault& fault) { return Status(fault.code, "chat template: " + fault.message); }
 
@@ -26,49 +25,52 @@ jinja::Value RoleValue(std::string_view role) {
   return jinja::Value::OfText(jinja::Text(std::string(role), !known));
 }
 
+// By recursion, which the depth of a document bounds.
 jinja::Value FromJson(const Json& json) {
   switch (json.type()) {
-    case Json::value_t::string:
-      return jinja::Value::OfText(jinja::Text(json.get<std::string>(), true));
-    case Json::value_t::boolean:
-      return jinja::Value(json.get<bool>());
-    case Json::value_t::number_unsigned:
-      if (json.get<uint64_t>() > uint64_t{INT64_MAX}) return jinja::Value(json.get<double>());
+    case JsonType::kNull:
+      return jinja::Value(jinja::None{});
+    case JsonType::kString:
+      return jinja::Value::OfText(jinja::Text(std::string(json.AsString()), true));
+    case JsonType::kBoolean:
+      return jinja::Value(json.AsBoolean());
+    case JsonType::kUnsigned:
+      if (json.AsUnsigned() > uint64_t{INT64_MAX}) return jinja::Value(json.AsDouble());
       [[fallthrough]];
-    case Json::value_t::number_integer:
-      return jinja::Value(json.get<int64_t>());
-    case Json::value_t::number_float:
-      return jinja::Value(json.get<double>());
-    case Json::value_t::array: {
+    case JsonType::kInteger:
+      return jinja::Value(json.AsInteger());
+    case JsonType::kDouble:
+      return jinja::Value(json.AsDouble());
+    case JsonType::kArray: {
       std::vector<jinja::Value> items;
-      for (const Json& item : json) items.push_back(FromJson(item));
+      for (const Json item : json) items.push_back(FromJson(item));
       return jinja::Value::OfList(std::move(items));
     }
-    case Json::value_t::object: {
-      std::vector<std::pair<jinja::Value, jinja::Value>> entries;
-      for (const auto& [key, value] : json.items()) {
-        const bool role = key == "role" && value.is_string();
-        entries.emplace_back(jinja::Value::OfText(jinja::Text(key, true)),
-                             role ? RoleValue(value.get_ref<const std::string&>()) : FromJson(value));
-      }
-      return jinja::Value::OfDict(std::move(entries));
-    }
-    default:
-      return jinja::Value(jinja::None{});
+    case JsonType::kObject:
+      break;
   }
+  std::vector<std::pair<jinja::Value, jinja::Value>> entries;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const Json value = json[i];
+    const bool role = json.Key(i) == "role" && value.is_string();
+    entries.emplace_back(jinja::Value::OfText(jinja::Text(std::string(json.Key(i)), true)),
+                         role ? RoleValue(value.AsString()) : FromJson(value));
+  }
+  return jinja::Value::OfDict(std::move(entries));
 }
 
-Result<jinja::Value> ReadJson(const char* what, std::string_view text, Json::value_t type) {
-  const Json json = ParseBoundedOrderedJson(text);
-  if (json.is_discarded() || json.type() != type) {
-    return Errorf(Code::kInvalidArgument, "chat: %s: expected a JSON %s of at most %d levels, found something else",
-                  what, type == Json::value_t::array ? "array" : "object", kMostJsonDepth);
+Result<jinja::Value> ReadInput(const char* what, std::string_view text, JsonType type) {
+  const Result<Json> json = ParseJson(text, {.members = kMostMembers});
+  if (json.status().code() == Code::kOutOfMemory) return json.status();
+  if (!json.ok() || json.value().type() != type) {
+    return Errorf(Code::kInvalidArgument, "chat: %s: expected a JSON %s of at most %zu levels, found something else",
+                  what, type == JsonType::kArray ? "array" : "object", kMostJsonDepth);
   }
-  return FromJson(json);
+  return FromJson(*json);
 }
 
 Result<jinja::Value> Messages(const ChatInput& input) {
-  if (!input.messages_json.empty()) return ReadJson("messages", input.messages_json, Json::value_t::array);
+  if (!input.messages_json.empty()) return ReadInput("messages", input.messages_json, JsonType::kArray);
   std::vector<jinja::Value> messages;
   for (const ChatMessage& message : input.messages) {
     messages.push_back(jinja::Value::OfDict(
@@ -92,15 +94,14 @@ Result<jinja::Variables> CollectVariables(const ChatInput& input, const Tokenize
   jinja::Variables variables;
   // A later variable of the same name is not looked at, so the caller's own come first.
   if (!input.variables_json.empty()) {
-    MOONLIT_ASSIGN_OR_RETURN(const jinja::Value given,
-                             ReadJson("variables", input.variables_json, Json::value_t::object));
+    MOONLIT_ASSIGN_OR_RETURN(const jinja::Value given, ReadInput("variables", input.variables_json, JsonType::kObject));
     for (const auto& [key, value] : given.dict()->entries) variables.emplace_back(key.text()->bytes(), value);
   }
   MOONLIT_ASSIGN_OR_RETURN(jinja::Value messages, Messages(input));
   variables.emplace_back("messages", std::move(messages));
   jinja::Value tools(jinja::None{});
   if (!input.tools_json.empty()) {
-    MOONLIT_ASSIGN_OR_RETURN(tools, ReadJson("tools", input.tools_json, Json::value_t::array));
+    MOONLIT_ASSIGN_OR_RETURN(tools, ReadInput("tools", input.tools_json, JsonType::kArray));
   }
   variables.emplace_back("tools", std::move(tools));
   variables.emplace_back("documents", jinja::Value(jinja::None{}));

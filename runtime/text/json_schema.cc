@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
-#include "runtime/text/bounded_json.h"
+#include "runtime/json/json.h"
 
 namespace moonlit {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostSchemaBytes = size_t{1} << 20;
 constexpr size_t kMostGrammarText = size_t{1} << 20;
@@ -66,7 +65,7 @@ class Converter {
     // Schemas that refer to others are converted when they are first referred to, one after another.
     for (size_t i = 0; i < waiting_.size(); ++i) {
       const Referred referred = waiting_[i];
-      MOONLIT_ASSIGN_OR_RETURN(const std::string body, Rule(*referred.schema, referred.pointer));
+      MOONLIT_ASSIGN_OR_RETURN(const std::string body, Rule(referred.schema, referred.pointer));
       MOONLIT_RETURN_IF_ERROR(Define(referred.name, body));
     }
     return "root ::= " + root + "\n" + out_ + kCommonRules;
@@ -74,7 +73,7 @@ class Converter {
 
  private:
   struct Referred {
-    const Json* schema;
+    Json schema;
     std::string pointer;
     std::string name;
   };
@@ -96,20 +95,20 @@ class Converter {
 
   // What a rule's body may say for a schema: the name of a rule, or a group.
   Result<std::string> Rule(const Json& schema, const std::string& pointer) {
-    if (schema.is_boolean() && schema.get<bool>()) return std::string("value");
+    if (schema.is_boolean() && schema.AsBoolean()) return std::string("value");
     if (schema.is_boolean()) return Fault(Code::kUnsupported, pointer, "false allows nothing, so no text can be made");
     if (!schema.is_object()) return Fault(Code::kInvalidArgument, pointer, "expected a schema: an object or a boolean");
     MOONLIT_RETURN_IF_ERROR(CheckKeywords(schema, pointer));
     static constexpr const char* kWhole[] = {"$ref", "const", "enum", "anyOf", "allOf"};
     for (const char* keyword : kWhole) {
-      if (!schema.contains(keyword)) continue;
+      if (!schema.Has(keyword)) continue;
       MOONLIT_RETURN_IF_ERROR(CheckAlone(schema, keyword, pointer));
       return Whole(schema, keyword, Pointer(pointer, keyword));
     }
     return Typed(schema, pointer);
   }
 
-  static bool IsAnnotation(const std::string& keyword) {
+  static bool IsAnnotation(std::string_view keyword) {
     static constexpr std::string_view kAnnotations[] = {"title",    "description", "default",  "examples",
                                                         "$schema",  "$id",         "$defs",    "definitions",
                                                         "$comment", "deprecated",  "readOnly", "writeOnly"};
@@ -121,7 +120,8 @@ class Converter {
                                                   "items",     "minItems",   "maxItems", "minLength",
                                                   "maxLength", "enum",       "const",    "anyOf",
                                                   "$ref",      "allOf"};
-    for (const auto& [keyword, value] : schema.items()) {
+    for (size_t i = 0; i < schema.size(); ++i) {
+      const std::string_view keyword = schema.Key(i);
       if (IsAnnotation(keyword) || std::find(std::begin(kKnown), std::end(kKnown), keyword) != std::end(kKnown))
         continue;
       return Fault(Code::kUnsupported, Pointer(pointer, keyword), "this keyword can't be followed here; leave it out");
@@ -131,7 +131,8 @@ class Converter {
 
   // A keyword that decides all by itself; "type" beside enum and const only says again what the values are.
   static Status CheckAlone(const Json& schema, const std::string& keyword, const std::string& pointer) {
-    for (const auto& [other, value] : schema.items()) {
+    for (size_t i = 0; i < schema.size(); ++i) {
+      const std::string_view other = schema.Key(i);
       if (other == keyword || IsAnnotation(other)) continue;
       if (other == "type" && (keyword == "enum" || keyword == "const")) continue;
       return Fault(Code::kUnsupported, Pointer(pointer, other),
@@ -141,7 +142,7 @@ class Converter {
   }
 
   Result<std::string> Whole(const Json& schema, const std::string& keyword, const std::string& pointer) {
-    const Json& value = schema[keyword];
+    const Json value = schema.Get(keyword);
     if (keyword == "$ref") return Reference(value, pointer);
     if (keyword == "const") return Literal(value, schema, pointer);
     if (!value.is_array() || value.empty())
@@ -159,45 +160,44 @@ class Converter {
   }
 
   static Result<std::string> Literal(const Json& value, const Json& schema, const std::string& pointer) {
-    if (schema.contains("type")) {
-      const Json& type = schema["type"];
+    if (schema.Has("type")) {
+      const Json type = schema.Get("type");
       if (type.is_array() && type.size() > kMostTypes)
         return Fault(Code::kInvalidArgument, pointer, "more types beside it than there are");
-      const bool fits = std::any_of(type.begin(), type.end(), [&](const Json& one) { return HasType(value, one); }) ||
-                        (type.is_string() && HasType(value, type));
+      bool fits = HasType(value, type);
+      for (const Json one : type) fits |= HasType(value, one);
       if (!fits) return Fault(Code::kUnsupported, pointer, "the value is not of the type beside it");
     }
-    // Strings came from JSON, so they are UTF-8.
-    return Quoted(value.dump());
+    return Quoted(PrintJson(value));
   }
   static bool HasType(const Json& value, const Json& type) {
-    if (type == "string") return value.is_string();
-    if (type == "integer") return value.is_number_integer();
-    if (type == "number") return value.is_number();
-    if (type == "boolean") return value.is_boolean();
-    if (type == "null") return value.is_null();
-    if (type == "object") return value.is_object();
-    return type == "array" && value.is_array();
+    if (type.Is("string")) return value.is_string();
+    if (type.Is("integer")) return value.is_integer();
+    if (type.Is("number")) return value.is_number();
+    if (type.Is("boolean")) return value.is_boolean();
+    if (type.Is("null")) return value.is_null();
+    if (type.Is("object")) return value.is_object();
+    return type.Is("array") && value.is_array();
   }
 
   Result<std::string> Reference(const Json& reference, const std::string& pointer) {
     if (!reference.is_string()) return Fault(Code::kInvalidArgument, pointer, "expected a string");
-    const std::string& text = reference.get_ref<const std::string&>();
+    const std::string text(reference.AsString());
     if (text.empty() || text[0] != '#')
       return Fault(Code::kUnsupported, pointer, "only references within the schema are followed (#/...)");
     const std::string target = text.substr(1);
     const auto known = references_.find(target);
     if (known != references_.end()) return known->second;
-    const Json* found = Find(target);
-    if (found == nullptr) return Fault(Code::kInvalidArgument, pointer, "there is nothing where it points to");
+    const std::optional<Json> found = Find(target);
+    if (!found) return Fault(Code::kInvalidArgument, pointer, "there is nothing where it points to");
     const std::string name = "ref" + std::to_string(references_.size());
     references_[target] = name;
-    waiting_.push_back({found, target, name});
+    waiting_.push_back({*found, target, name});
     return name;
   }
 
-  const Json* Find(const std::string& target) const {
-    const Json* at = &root_;
+  std::optional<Json> Find(const std::string& target) const {
+    Json at = root_;
     for (size_t i = 0; i < target.size();) {
       const size_t end = std::min(target.find('/', i + 1), target.size());
       std::string key;
@@ -206,14 +206,14 @@ class Converter {
         key += escaped ? (target[k + 1] == '0' ? '~' : '/') : target[k];
         if (escaped) ++k;
       }
-      if (target[i] != '/') return nullptr;
-      if (at->is_object() && at->contains(key)) {
-        at = &(*at)[key];
-      } else if (at->is_array() && !key.empty() && key.size() < 7 &&
-                 key.find_first_not_of("0123456789") == std::string::npos && std::stoul(key) < at->size()) {
-        at = &(*at)[std::stoul(key)];
+      if (target[i] != '/') return std::nullopt;
+      if (at.Has(key)) {
+        at = at.Get(key);
+      } else if (at.is_array() && !key.empty() && key.size() < 7 &&
+                 key.find_first_not_of("0123456789") == std::string::npos && std::stoul(key) < at.size()) {
+        at = at[std::stoul(key)];
       } else {
-        return nullptr;
+        return std::nullopt;
       }
       i = end;
     }
@@ -222,24 +222,24 @@ class Converter {
 
   Result<std::string> Typed(const Json& schema, const std::string& pointer) {
     std::vector<std::string> types;
-    if (schema.contains("type")) {
-      const Json& type = schema["type"];
+    if (schema.Has("type")) {
+      const Json type = schema.Get("type");
       const std::string at = Pointer(pointer, "type");
       if (type.is_array() && type.size() > kMostTypes)
         return Fault(Code::kInvalidArgument, at, "more types than there are");
-      if (type.is_string()) types.push_back(type.get<std::string>());
-      for (const Json& one : type.is_array() ? type : Json::array()) {
-        if (!one.is_string()) return Fault(Code::kInvalidArgument, at, "expected names of types");
-        types.push_back(one.get<std::string>());
+      if (type.is_string()) types.emplace_back(type.AsString());
+      for (size_t i = 0; type.is_array() && i < type.size(); ++i) {
+        if (!type[i].is_string()) return Fault(Code::kInvalidArgument, at, "expected names of types");
+        types.emplace_back(type[i].AsString());
       }
       if (types.empty()) return Fault(Code::kInvalidArgument, at, "expected the name of a type, or several");
-    } else if (schema.contains("properties") || schema.contains("required")) {
+    } else if (schema.Has("properties") || schema.Has("required")) {
       types = {"object"};
-    } else if (schema.contains("items")) {
+    } else if (schema.Has("items")) {
       types = {"array"};
-    } else if (schema.contains("minLength") || schema.contains("maxLength")) {
+    } else if (schema.Has("minLength") || schema.Has("maxLength")) {
       types = {"string"};
-    } else if (schema.contains("minItems") || schema.contains("maxItems") || schema.contains("additionalProperties")) {
+    } else if (schema.Has("minItems") || schema.Has("maxItems") || schema.Has("additionalProperties")) {
       return Fault(Code::kUnsupported, pointer, "expected a type beside it");
     } else {
       return std::string("value");
@@ -274,26 +274,26 @@ class Converter {
                                    const std::string& pointer) {
     Bounds bounds;
     for (const auto& [keyword, field] : {std::pair(least, &bounds.least), std::pair(most, &bounds.most)}) {
-      if (!schema.contains(keyword)) continue;
-      const Json& value = schema[keyword];
-      if (!value.is_number_unsigned() || value.get<uint64_t>() > kMostCount)
+      if (!schema.Has(keyword)) continue;
+      const Json value = schema.Get(keyword);
+      if (!value.is_unsigned() || value.AsUnsigned() > kMostCount)
         return Fault(Code::kInvalidArgument, Pointer(pointer, keyword), "expected a whole number from 0 to 1000000");
-      *field = value.get<uint64_t>();
+      *field = value.AsUnsigned();
     }
     if (bounds.least > bounds.most) return Fault(Code::kInvalidArgument, pointer, "more at least than at most");
     return bounds;
   }
 
   Result<std::string> String(const Json& schema, const std::string& pointer) {
-    if (!schema.contains("minLength") && !schema.contains("maxLength")) return std::string("string");
+    if (!schema.Has("minLength") && !schema.Has("maxLength")) return std::string("string");
     MOONLIT_ASSIGN_OR_RETURN(const Bounds bounds, ReadBounds(schema, "minLength", "maxLength", pointer));
     return NewRule("\"\\\"\" char" + bounds.Repetitions(0) + " \"\\\"\"");
   }
 
   Result<std::string> Array(const Json& schema, const std::string& pointer) {
     std::string item = "value";
-    if (schema.contains("items")) {
-      MOONLIT_ASSIGN_OR_RETURN(item, Rule(schema["items"], Pointer(pointer, "items")));
+    if (schema.Has("items")) {
+      MOONLIT_ASSIGN_OR_RETURN(item, Rule(schema.Get("items"), Pointer(pointer, "items")));
     }
     MOONLIT_ASSIGN_OR_RETURN(const Bounds bounds, ReadBounds(schema, "minItems", "maxItems", pointer));
     if (bounds.most == 0) return NewRule("\"[\" ws \"]\"");
@@ -302,23 +302,22 @@ class Converter {
   }
 
   Result<std::string> Object(const Json& schema, const std::string& pointer) {
-    const Json none = Json::object(), no_names = Json::array();
-    const Json& properties = schema.contains("properties") ? schema["properties"] : none;
-    const Json& required = schema.contains("required") ? schema["required"] : no_names;
-    if (!properties.is_object())
+    const Json properties = schema.Get("properties"), required = schema.Get("required");
+    if (schema.Has("properties") && !properties.is_object())
       return Fault(Code::kInvalidArgument, Pointer(pointer, "properties"), "expected an object");
-    if (!required.is_array()) return Fault(Code::kInvalidArgument, Pointer(pointer, "required"), "expected an array");
+    if (schema.Has("required") && !required.is_array())
+      return Fault(Code::kInvalidArgument, Pointer(pointer, "required"), "expected an array");
     MOONLIT_ASSIGN_OR_RETURN(const std::vector<std::string_view> needed_names, Required(properties, required, pointer));
     if (properties.empty()) return FreeObject(schema, pointer);
     // From the last member to the first: what may follow when a member stands before, and when none does.
     std::string after = "\"\"", first = "\"\"";
-    std::vector<std::pair<std::string, const Json*>> members;
-    for (const auto& [name, value] : properties.items()) members.emplace_back(name, &value);
-    for (size_t i = members.size(); i-- > 0;) {
-      const auto& [name, value] = members[i];
+    for (size_t i = properties.size(); i-- > 0;) {
+      const std::string_view name = properties.Key(i);
       const bool needed = std::binary_search(needed_names.begin(), needed_names.end(), name);
-      MOONLIT_ASSIGN_OR_RETURN(const std::string rule, Rule(*value, Pointer(Pointer(pointer, "properties"), name)));
-      MOONLIT_ASSIGN_OR_RETURN(const std::string member, NewRule(Quoted(Json(name).dump()) + " ws \":\" ws " + rule));
+      MOONLIT_ASSIGN_OR_RETURN(const std::string rule,
+                               Rule(properties[i], Pointer(Pointer(pointer, "properties"), name)));
+      MOONLIT_ASSIGN_OR_RETURN(const std::string member,
+                               NewRule(Quoted(PrintJsonString(name)) + " ws \":\" ws " + rule));
       MOONLIT_ASSIGN_OR_RETURN(first, NewRule(member + " " + after + (needed ? "" : " | " + first)));
       MOONLIT_ASSIGN_OR_RETURN(after, NewRule("ws \",\" ws " + member + " " + after + (needed ? "" : " | " + after)));
     }
@@ -328,14 +327,11 @@ class Converter {
   // Names of `required`, sorted.
   static Result<std::vector<std::string_view>> Required(const Json& properties, const Json& required,
                                                         const std::string& pointer) {
-    std::vector<std::string_view> known;
-    for (auto at = properties.begin(); at != properties.end(); ++at) known.push_back(at.key());
-    std::sort(known.begin(), known.end());
     std::vector<std::string_view> names;
-    for (const Json& name : required) {
-      if (name.is_string()) names.push_back(name.get_ref<const std::string&>());
-      if (!name.is_string() || !std::binary_search(known.begin(), known.end(), names.back()))
+    for (const Json name : required) {
+      if (!name.is_string() || !properties.Has(name.AsString()))
         return Fault(Code::kUnsupported, Pointer(pointer, "required"), "expected names of properties");
+      names.push_back(name.AsString());
     }
     std::sort(names.begin(), names.end());
     return names;
@@ -343,15 +339,15 @@ class Converter {
 
   // Without named properties: any members, of one schema, or none.
   Result<std::string> FreeObject(const Json& schema, const std::string& pointer) {
-    if (!schema.contains("additionalProperties")) return std::string("object");
-    const Json& more = schema["additionalProperties"];
-    if (more.is_boolean()) return more.get<bool>() ? Result<std::string>("object") : NewRule("\"{\" ws \"}\"");
+    if (!schema.Has("additionalProperties")) return std::string("object");
+    const Json more = schema.Get("additionalProperties");
+    if (more.is_boolean()) return more.AsBoolean() ? Result<std::string>("object") : NewRule("\"{\" ws \"}\"");
     MOONLIT_ASSIGN_OR_RETURN(const std::string value, Rule(more, Pointer(pointer, "additionalProperties")));
     MOONLIT_ASSIGN_OR_RETURN(const std::string member, NewRule("string ws \":\" ws " + value));
     return NewRule("\"{\" ws (" + member + " (ws \",\" ws " + member + ")*)? ws \"}\"");
   }
 
-  const Json& root_;
+  const Json root_;
   std::string out_;
   size_t rules_ = 0;
   std::map<std::string, std::string> references_;  // pointer -> rule
@@ -364,10 +360,11 @@ Result<std::string> JsonSchemaToGrammar(std::string_view schema) {
   if (schema.size() > kMostSchemaBytes)
     return Errorf(Code::kExhausted, "JSON schema: expected at most %zu bytes, found %zu", kMostSchemaBytes,
                   schema.size());
-  const Json json = ParseBoundedOrderedJson(schema);
-  if (json.is_discarded())
-    return Errorf(Code::kInvalidArgument, "JSON schema: expected JSON of at most %d levels", kMostJsonDepth);
-  return Converter(json).Run();
+  const Result<Json> json = ParseJson(schema);
+  if (json.status().code() == Code::kOutOfMemory) return json.status();
+  if (!json.ok())
+    return Errorf(Code::kInvalidArgument, "JSON schema: expected JSON of at most %zu levels", kMostJsonDepth);
+  return Converter(*json).Run();
 }
 
 }  // namespace moonlit
