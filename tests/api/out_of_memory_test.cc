@@ -221,7 +221,6 @@ TEST_P(OutOfMemory, OfNewInAStepThatIsRefused) {
   moonlit_model_free(model);
 }
 
-// Without JSON: nlohmann-json's values take memory when they are freed, where nobody can be told.
 TEST_P(OutOfMemory, OfNewInTexts) {
   moonlit_model* model = nullptr;
   moonlit_error loading = {};
@@ -244,6 +243,38 @@ TEST_P(OutOfMemory, OfNewInTexts) {
     if (code != MOONLIT_OK) return code;
     moonlit_grammar* grammar = nullptr;
     code = moonlit_grammar_new(model, grammar_text.data(), grammar_text.size(), nullptr, &grammar, error);
+    moonlit_grammar_free(grammar);
+    return code;
+  });
+  moonlit_model_free(model);
+}
+
+constexpr char kMessages[] = R"([{"role": "user", "content": "A lake?"}, {"role": "assistant", "tool_calls": [
+    {"function": {"name": "look", "arguments": {"where": ["\u00e9", 1, -2.5, null, {"deep": [[[true]]]}]}}}]}])";
+constexpr char kTools[] = R"([{"type": "function", "function": {"name": "look", "parameters": {"type": "object",
+    "properties": {"where": {"type": "array", "items": {"type": "string"}}}}}}])";
+constexpr char kSchema[] = R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 8},
+    "kind": {"enum": ["a", {"b": [1.5, "c", []]}]}, "more": {"$ref": "#/$defs/more"}}, "required": ["name"],
+    "$defs": {"more": {"type": "array", "items": {"anyOf": [{"const": [[]]}, {"$ref": "#"}]}}}})";
+
+// Values within values, which take the most to be freed.
+TEST_P(OutOfMemory, OfNewInJson) {
+  moonlit_model* model = nullptr;
+  moonlit_error loading = {};
+  ASSERT_EQ(Load(SmallOptions(1), &model, &loading), MOONLIT_OK) << loading.message;
+  FailAtEach(GetParam(), Leaves::kNothing, [&](moonlit_error* error) {
+    moonlit_chat_options options;
+    moonlit_chat_options_init(&options, sizeof options);
+    options.chat_template = "{{ tools | tojson }}{% for m in messages %}{{ m | tojson }}{% endfor %}{{ given.a[0] }}";
+    options.messages_json = kMessages;
+    options.tools_json = kTools;
+    options.variables_json = R"({"given": {"a": [{"b": {}}], "c": [[], {}]}})";
+    char out[1024];
+    size_t length = 0;
+    moonlit_code code = moonlit_chat_render(model, nullptr, 0, &options, out, sizeof out, &length, error);
+    if (code != MOONLIT_OK) return code;
+    moonlit_grammar* grammar = nullptr;
+    code = moonlit_grammar_new_json(model, kSchema, sizeof kSchema - 1, &grammar, error);
     moonlit_grammar_free(grammar);
     return code;
   });
