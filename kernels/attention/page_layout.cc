@@ -42,6 +42,49 @@ float Element(CacheType type, uint32_t lane, size_t place) {
   return static_cast<float>((lane >> (8 * (place % 4) + 4 * (place / 4))) & 15u) - 8.0f;
 }
 
+// The bits of a lane's first `count` elements, which are not all of them.
+uint32_t BitsOfElements(CacheType type, size_t count) {
+  const size_t bits = BitsOf(type);
+  uint32_t mask = 0;
+  for (size_t place = 0; place < count; ++place) {
+    const size_t shift = type == CacheType::kQ4_0 ? 8 * (place % 4) + 4 * (place / 4) : bits * place;
+    mask |= ((1u << bits) - 1) << shift;
+  }
+  return mask;
+}
+
+// Rows of kPageGroup tokens' cells, as keys and their scales lie: [page_tokens / 16][rows][16] cells.
+void ClearTokenRows(const PageLayout& layout, size_t slot, size_t rows, size_t cell_bytes, uint8_t* cells) {
+  const size_t row_bytes = kPageGroup * cell_bytes, kept = slot % kPageGroup * cell_bytes;
+  for (size_t row = slot / kPageGroup * rows; row < layout.page_tokens / kPageGroup * rows; ++row) {
+    const size_t first = row < (slot / kPageGroup + 1) * rows ? kept : 0;
+    memset(cells + row * row_bytes + first, 0, row_bytes - first);
+  }
+}
+
+void ClearKeys(const PageLayout& layout, size_t slot, uint8_t* part) {
+  ClearTokenRows(layout, slot, PaddedKeyDim(layout) / ElementsInLane(layout.key_type), 4, part);
+  if (!IsQuantized(layout.key_type)) return;
+  ClearTokenRows(layout, slot, PaddedKeyDim(layout) / kScaleGroup, 2, part + layout.key_scale_offset);
+}
+
+void ClearValues(const PageLayout& layout, size_t slot, uint8_t* part) {
+  const size_t in_lane = ElementsInLane(layout.value_type), lanes = PaddedValueDim(layout);
+  uint8_t* values = part + layout.value_offset;
+  const uint32_t kept = BitsOfElements(layout.value_type, slot % in_lane);
+  size_t lane = slot / in_lane * lanes;
+  for (const size_t end = kept == 0 ? lane : lane + lanes; lane < end; ++lane) {
+    const uint32_t bits = LoadLane(values, lane) & kept;
+    memcpy(values + 4 * lane, &bits, sizeof(bits));
+  }
+  memset(values + 4 * lane, 0, 4 * (layout.page_tokens / in_lane * lanes - lane));
+  if (!IsQuantized(layout.value_type)) return;
+  uint8_t* scales = part + layout.value_scale_offset;
+  for (size_t dim = 0; dim < lanes; dim += kScaleGroup) {
+    memset(scales + 2 * ValueScaleIndex(layout, slot, dim), 0, 2 * (layout.page_tokens - slot));
+  }
+}
+
 float Scale(const uint8_t* scales, size_t index) {
   uint16_t bits;
   memcpy(&bits, scales + 2 * index, sizeof(bits));
@@ -131,6 +174,16 @@ void SummarizeKeys(const PageLayout& layout, uint8_t* page, size_t part_offset) 
   uint8_t* bounds = page + KeyBoundsOffset(layout, part_offset);
   memcpy(bounds, lowest, layout.key_dim * sizeof(float));
   memcpy(bounds + layout.key_dim * sizeof(float), highest, layout.key_dim * sizeof(float));
+}
+
+void ClearSlots(const PageLayout& layout, uint8_t* page, size_t slot) {
+  if (slot == layout.page_tokens) return;
+  const size_t parts = static_cast<size_t>(layout.layers) * layout.kv_heads;
+  for (size_t i = 0; i < parts; ++i) {
+    ClearKeys(layout, slot, page + i * layout.part_bytes);
+    ClearValues(layout, slot, page + i * layout.part_bytes);
+  }
+  memset(page + parts * layout.part_bytes, 0, parts * layout.bounds_bytes);
 }
 
 }  // namespace moonlit

@@ -65,6 +65,11 @@ inline constexpr uint32_t kMaxHeadDim = 1024;
 // sizes above kMaxHeadDim) or the size overflows.
 bool FinishPageLayout(PageLayout* layout);
 
+// Makes a page what it would be if nothing had ever been written to its slots from `slot` on: they are zero, and so are, unless
+// that is the page's end, the bounds of its keys. The same bytes on every variant. REQUIRES: slot <= page_tokens; nobody else reads
+// the page.
+void ClearSlots(const PageLayout& layout, uint8_t* page, size_t slot);
+
 // A sequence's slots from `begin` up to the next run's begin hold keys that were rotated to the position slot + shift. A
 // shift other than 0 comes from blocks dropped before them; only differences of positions matter to attention.
 struct SlotRun {

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <utility>
+
 #include "kernels/attention/page_offsets.h"
 #include "tests/attention/fixture.h"
 
@@ -127,6 +129,46 @@ TEST_P(AttentionPages, KeyBoundsAreTheExtremes) {
     }
     EXPECT_EQ(lowest, bounds[i]);
     EXPECT_EQ(highest, bounds[dim + i]);
+  }
+}
+
+// A page with `count` tokens in every part, and bounds of its keys once it is full.
+AlignedBytes PageOf(const PageLayout& layout, Variant variant, size_t count, const std::vector<float>& numbers) {
+  const AttentionTable& table = GetAttentionTable(variant);
+  AlignedBytes page(layout.page_bytes, 0);
+  for (size_t part = 0; part < size_t{layout.layers} * layout.kv_heads; ++part) {
+    uint8_t* at = page.data() + part * layout.part_bytes;
+    for (size_t t = 0; t < count; t += kPageGroup) {
+      const size_t tokens = count - t < kPageGroup ? count - t : kPageGroup;
+      const float* rows = numbers.data() + t + part;
+      table.pack_keys(layout, at, t, tokens, rows, layout.key_dim);
+      table.pack_values(layout, at, t, tokens, rows, layout.value_dim);
+    }
+    if (count == layout.page_tokens) SummarizeKeys(layout, page.data(), part * layout.part_bytes);
+  }
+  return page;
+}
+
+// The judge is a page that was never fuller.
+TEST_P(AttentionPages, ClearedSlotsWereNeverWritten) {
+  for (CacheType value : kAllCacheTypes) {
+    for (const auto& [key_dim, value_dim] : {std::pair{1u, 1u}, std::pair{33u, 19u}, std::pair{64u, 80u}}) {
+      PageLayout layout = LayoutOf(ShapeOf(GetParam(), value, key_dim, value_dim, 2 * kAttentionTile));
+      layout.layers = layout.kv_heads = 2;
+      ASSERT_TRUE(FinishPageLayout(&layout));
+      const size_t tokens = layout.page_tokens;
+      const std::vector<float> numbers = NormalValues((tokens + 4) * 80, key_dim);
+      for (Variant variant : RunnableVariants()) {
+        if (variant != RunnableVariants().front() && key_dim != 33) continue;
+        for (size_t kept = 0; kept <= tokens; kept += kept < 20 ? 1 : 6) {
+          const AlignedBytes never = PageOf(layout, variant, kept, numbers);
+          const AlignedBytes cut = PageOf(layout, variant, tokens, numbers);
+          ClearSlots(layout, cut.data(), kept);
+          ASSERT_EQ(0, memcmp(never.data(), cut.data(), layout.page_bytes))
+              << VariantName(variant) << ' ' << CacheTypeName(value) << ' ' << key_dim << ' ' << kept;
+        }
+      }
+    }
   }
 }
 
