@@ -70,8 +70,14 @@ class PagePool {
   size_t block_tokens() const { return block_tokens_; }
   size_t lookback(size_t group) const { return groups_[group].lookback; }  // PagePoolOptions::lookback
   bool gives_back(size_t group) const { return groups_[group].gives_back; }
-  PrefixIndex* prefixes() { return prefixes_.get(); }  // null without share_prefixes, and with states
-  StatePool* states() const { return states_.get(); }  // null without state_bytes
+  // The first slot that a token at slot `length` sees of the group.
+  int64_t FirstSeen(size_t group, int64_t length) const {
+    const auto lookback = static_cast<int64_t>(groups_[group].lookback);
+    return lookback == 0 || length + 1 < lookback ? 0 : length + 1 - lookback;
+  }
+  const Allocator& allocator() const { return allocator_; }  // PagePoolOptions::allocator
+  PrefixIndex* prefixes() { return prefixes_.get(); }        // null without share_prefixes, and with states
+  StatePool* states() const { return states_.get(); }        // null without state_bytes
 
   // A zeroed page with one reference; kExhausted names the group, its size and what to do. Takes free pages only.
   Result<uint32_t> Allocate(size_t group);
@@ -105,6 +111,7 @@ class PagePool {
   PagePool() = default;
   void Count(size_t group, uint32_t page, int references, int of_index);
   std::vector<Group> groups_;
+  Allocator allocator_;
   size_t block_tokens_ = 1;
   std::unique_ptr<PrefixIndex> prefixes_;
   std::unique_ptr<StatePool> states_;
@@ -197,7 +204,6 @@ class Sequence {
   std::vector<uint32_t> BlockPages(size_t block) const;
   void ReplaceBlock(size_t block, std::span<const uint32_t> pages);
   void ShareFullBlocks();
-  int64_t FirstSeen(size_t group, int64_t length) const;
   void GiveBackBelow(size_t group, int64_t slot);
   void GiveBackPassed(int64_t spare);
   void NoteLost();

@@ -21,6 +21,7 @@ Result<std::unique_ptr<PagePool>> PagePool::Create(const std::vector<PageLayout>
                   UINT32_MAX - 1);
   }
   std::unique_ptr<PagePool> pool(new PagePool());
+  pool->allocator_ = options.allocator;
   for (size_t g = 0; g < groups.size(); ++g) {
     const PageLayout& layout = groups[g];
     const size_t pages = g < options.pages.size() ? options.pages[g] : pages_per_group;

@@ -9,12 +9,6 @@
 
 namespace moonlit {
 
-// The first slot that a token at slot `length` sees.
-int64_t Sequence::FirstSeen(size_t g, int64_t length) const {
-  const auto lookback = static_cast<int64_t>(pool_->lookback(g));
-  return lookback == 0 ? 0 : std::max<int64_t>(0, length + 1 - lookback);
-}
-
 // Gives back pages that lie wholly below `slot`.
 void Sequence::GiveBackBelow(size_t g, int64_t slot) {
   size_t i = static_cast<size_t>(std::max<int64_t>(0, slot)) / pool_->layout(g).page_tokens;
@@ -28,7 +22,7 @@ void Sequence::GiveBackBelow(size_t g, int64_t slot) {
 // spare: so many tokens may be cut from the end and still find what they see.
 void Sequence::GiveBackPassed(int64_t spare) {
   for (size_t g = 0; g < table_.size(); ++g) {
-    if (pool_->gives_back(g)) GiveBackBelow(g, FirstSeen(g, length_) - spare);
+    if (pool_->gives_back(g)) GiveBackBelow(g, pool_->FirstSeen(g, length_) - spare);
   }
 }
 
@@ -37,7 +31,7 @@ void Sequence::NoteLost() {
     const auto begin = table_[g].begin(), end = begin + static_cast<std::ptrdiff_t>(PagesFor(g, length_));
     const auto holes = std::find_if(begin, end, [](uint32_t page) { return page != kHole; }) - begin;
     const int64_t slots = holes * static_cast<int64_t>(pool_->layout(g).page_tokens);
-    lost_[g] = slots > FirstSeen(g, length_) ? slots : 0;
+    lost_[g] = slots > pool_->FirstSeen(g, length_) ? slots : 0;
   }
 }
 
@@ -80,7 +74,7 @@ int64_t Sequence::LostAfterCut(size_t g, int64_t length) const {
 bool Sequence::Reaches(size_t g, int64_t length, Chain& chain) const {
   if (length == 0 || pool_->lookback(g) == 0) return true;
   const size_t tokens = pool_->layout(g).page_tokens, per_block = pool_->block_tokens() / tokens;
-  const int64_t first = std::max(FirstSeen(g, length), LostAfterCut(g, length));
+  const int64_t first = std::max(pool_->FirstSeen(g, length), LostAfterCut(g, length));
   for (size_t i = static_cast<size_t>(first) / tokens; i < PagesFor(g, length); ++i) {
     if (table_[g][i] != kHole) continue;
     if (i / per_block >= chain.size() || PageOfBlock(chain[i / per_block], g, i % per_block) == kHole) return false;
@@ -108,7 +102,7 @@ void Sequence::TakeBack(int64_t length) {
   for (size_t g = 0; g < table_.size(); ++g) {
     lost_[g] = LostAfterCut(g, length);
     const size_t tokens = pool_->layout(g).page_tokens, per_block = pool_->block_tokens() / tokens;
-    const int64_t first = std::max(FirstSeen(g, length), lost_[g]);
+    const int64_t first = std::max(pool_->FirstSeen(g, length), lost_[g]);
     for (size_t i = static_cast<size_t>(first) / tokens; i < PagesFor(g, length); ++i) {
       if (table_[g][i] != kHole) continue;
       table_[g][i] = PageOfBlock(chain[i / per_block], g, i % per_block);
@@ -125,7 +119,7 @@ bool Sequence::HasWhatIsSeen(std::span<const PrefixIndex::Block> more) const {
   for (size_t g = 0; g < table_.size(); ++g) {
     const size_t tokens = pool_->layout(g).page_tokens, per_block = size / tokens;
     if (pool_->lookback(g) == 0) continue;
-    const auto first = static_cast<size_t>(std::max<int64_t>(0, FirstSeen(g, end) - length_));
+    const auto first = static_cast<size_t>(std::max<int64_t>(0, pool_->FirstSeen(g, end) - length_));
     for (size_t i = first / tokens; i < more.size() * per_block; ++i) {
       if (PageOfBlock(more[i / per_block], g, i % per_block) == kHole) return false;
     }
@@ -139,7 +133,7 @@ void Sequence::TakeBlocks(std::span<const PrefixIndex::Block> more) {
   const int64_t end = length_ + static_cast<int64_t>(more.size() * size);
   for (size_t g = 0; g < table_.size(); ++g) {
     const size_t tokens = pool_->layout(g).page_tokens, per_block = size / tokens;
-    const int64_t seen = pool_->gives_back(g) ? FirstSeen(g, end) : 0;
+    const int64_t seen = pool_->gives_back(g) ? pool_->FirstSeen(g, end) : 0;
     GiveBackBelow(g, std::min(seen, length_));
     for (size_t i = 0; i < more.size() * per_block; ++i) {
       const int64_t page_end = length_ + static_cast<int64_t>((i + 1) * tokens);

@@ -233,6 +233,18 @@ uint32_t StateFloats(const PagePool& pool) {
   return pool.states() == nullptr ? 0 : static_cast<uint32_t>(pool.states()->bytes() / sizeof(float));
 }
 
+// The first page of the group that the file has. What a sequence has to spare depends on how its text was read.
+size_t FirstSavedPage(const Sequence& sequence, size_t g) {
+  const PagePool& pool = *sequence.pool();
+  const size_t pages = sequence.page_count(g);
+  if (pages == 0) return 0;
+  size_t first = 0;
+  while (sequence.page(g, first) == Sequence::kHole) ++first;
+  if (!pool.gives_back(g)) return first;
+  const auto seen = static_cast<size_t>(pool.FirstSeen(g, sequence.length())) / pool.layout(g).page_tokens;
+  return std::max(first, std::min(seen, pages - 1));
+}
+
 // With room for the two sizes, which are known at the end.
 std::string MakeHead(const Sequence& sequence, const SessionFacts& facts) {
   const PagePool& pool = *sequence.pool();
@@ -260,8 +272,9 @@ std::string MakeHead(const Sequence& sequence, const SessionFacts& facts) {
   uint64_t data_bytes = 0;
   for (size_t g = 0; g < pool.groups(); ++g) {
     head.Put(uint64_t{sequence.page_count(g)});
+    const size_t first = FirstSavedPage(sequence, g);
     for (size_t i = 0; i < sequence.page_count(g); ++i) {
-      const bool present = sequence.page(g, i) != Sequence::kHole;
+      const bool present = i >= first;
       head.Put(static_cast<uint8_t>(present ? 1 : 0));
       data_bytes += present ? pool.layout(g).page_bytes : 0;
     }
@@ -327,10 +340,18 @@ Status WriteSession(const Sequence& sequence, const SessionFacts& facts, const B
   const std::string head = MakeHead(sequence, facts);
   MOONLIT_RETURN_IF_ERROR(put(head.data(), head.size()));
   for (size_t g = 0; g < pool.groups(); ++g) {
-    for (size_t i = 0; i < sequence.page_count(g); ++i) {
-      const uint8_t* page = sequence.pages()[g][i];
-      if (page != nullptr) MOONLIT_RETURN_IF_ERROR(put(page, pool.layout(g).page_bytes));
+    const PageLayout& layout = pool.layout(g);
+    const auto whole = static_cast<size_t>(sequence.length()) / layout.page_tokens;
+    for (size_t i = FirstSavedPage(sequence, g); i < whole; ++i) {
+      MOONLIT_RETURN_IF_ERROR(put(sequence.pages()[g][i], layout.page_bytes));
     }
+    if (whole == sequence.page_count(g)) continue;
+    // Behind the text the last page has what a cut left there. It is cleared in a copy: others may read the page too.
+    MOONLIT_ASSIGN_OR_RETURN(Buffer last,
+                             Buffer::Allocate(layout.page_bytes, "a page of the session", pool.allocator()));
+    std::memcpy(last.data(), sequence.pages()[g][whole], layout.page_bytes);
+    ClearSlots(layout, last.data(), static_cast<size_t>(sequence.length()) % layout.page_tokens);
+    MOONLIT_RETURN_IF_ERROR(put(last.data(), layout.page_bytes));
   }
   if (sequence.state() != nullptr) MOONLIT_RETURN_IF_ERROR(put(sequence.state(), pool.states()->bytes()));
   const uint64_t value = sum.Value();
@@ -386,7 +407,36 @@ Result<SessionReader> SessionReader::Open(ByteSource source, const SessionFacts&
                   "session file %s: its pages need %" PRIu64 " bytes, it has %" PRIu64 "; it is damaged", name.c_str(),
                   bytes, reader.source_.size);
   }
+  reader.PassUnseenPages(pool);
   return reader;
+}
+
+// A sequence that has read the text has a block to spare. The file may come from a pool that keeps all.
+void SessionReader::PassUnseenPages(const PagePool& pool) {
+  passed_.resize(pool.groups());
+  for (size_t g = 0; g < pool.groups(); ++g) {
+    if (!pool.gives_back(g)) continue;
+    const int64_t seen = pool.FirstSeen(g, static_cast<int64_t>(shape_.tokens.size()));
+    const int64_t slot = std::max<int64_t>(0, seen - static_cast<int64_t>(pool.block_tokens()));
+    const auto end = shape_.present[g].begin() + slot / static_cast<int64_t>(pool.layout(g).page_tokens);
+    passed_[g] = static_cast<size_t>(std::count(shape_.present[g].begin(), end, true));
+    std::fill(shape_.present[g].begin(), end, false);
+  }
+}
+
+// Adds the next bytes to the sum, which nobody wants to have.
+Status SessionReader::Pass(uint64_t bytes, uint64_t* offset, Checksum* sum) const {
+  if (bytes == 0) return Status();
+  constexpr uint64_t kPiece = 256 << 10;
+  MOONLIT_ASSIGN_OR_RETURN(Buffer piece, Buffer::Allocate(std::min(bytes, kPiece), "a piece of a session file"));
+  for (uint64_t left = bytes; left > 0;) {
+    const auto size = static_cast<size_t>(std::min<uint64_t>(left, piece.size()));
+    MOONLIT_RETURN_IF_ERROR(source_.read_at(*offset, piece.data(), size));
+    sum->Add(piece.data(), size);
+    *offset += size;
+    left -= size;
+  }
+  return Status();
 }
 
 Status SessionReader::ReadPages(Sequence& sequence) const {
@@ -395,6 +445,7 @@ Status SessionReader::ReadPages(Sequence& sequence) const {
   uint64_t offset = head_bytes_;
   for (size_t g = 0; g < pool.groups(); ++g) {
     const size_t bytes = pool.layout(g).page_bytes;
+    MOONLIT_RETURN_IF_ERROR(Pass(uint64_t{passed_[g]} * bytes, &offset, &sum));
     for (size_t i = 0; i < sequence.page_count(g); ++i) {
       uint8_t* page = sequence.pages()[g][i];
       if (page == nullptr) continue;

@@ -14,10 +14,15 @@
 //   u32 groups; for each u32 page_tokens, layers, kv_heads, key_dim, value_dim, key type, value type (CacheType's
 //     numbers), u64 page_bytes
 //   u64 tokens, i32[tokens]; i64 the first token that can't be read again by its id (-1: none); u32 runs, for each i64 begin, i64 shift
-//   for each group: u64 pages, one byte a page: 1, or 0 for a hole (PagePoolOptions::lookback), which come first
+//   for each group: u64 pages, one byte a page: 1, or 0 for a hole, which come first
 //   u64 checksum of the head up to here                           (head bytes end here)
 //   for each group, its pages that are no holes; then, if there are tokens, the recurrent state
 //   u64 checksum of the file up to here
+//
+// The bytes follow from the tokens, whatever way led to them (equal facts, layouts and pool options given): what a cut left in the
+// last page, behind the text, is no part of them, and where the pool gives back what its lookback leaves behind
+// (PagePoolOptions), neither are pages that the sequence still has to spare. A text that is no reading of its tokens alone
+// (Sequence::Drop, positions of its own, chosen pages) has the bytes of what was done to it.
 // Checksums are XXH64 with seed 0 (runtime/base/checksum.h). They find accidents; that nothing a file says can do harm
 // is the checks' business.
 #pragma once
@@ -25,6 +30,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "runtime/base/checksum.h"
 #include "runtime/base/file.h"
@@ -55,7 +61,7 @@ struct ByteSource {
 };
 ByteSource SourceOf(const File& file);  // which must outlive it
 
-// The sequence must not change meanwhile; other sequences of the pool may.
+// The sequence must not change meanwhile; other sequences of the pool may. Takes memory for one page: kOutOfMemory.
 Status WriteSession(const Sequence& sequence, const SessionFacts& facts, const ByteSink& sink);
 Status SaveSession(const Sequence& sequence, const SessionFacts& facts, const std::string& path);
 
@@ -65,6 +71,7 @@ class SessionReader {
   // variant, model, cache type, page layout or size of the state), kExhausted (more than n_ctx tokens), kIo, kOutOfMemory.
   static Result<SessionReader> Open(ByteSource source, const SessionFacts& facts, const RestoreOptions& options,
                                     const PagePool& pool);
+  // Of the pages that the file has, those that the pool's sequences would still have after reading the text.
   const SequenceShape& shape() const { return shape_; }
   int64_t placed_from() const { return placed_from_; }  // as it was written; INT64_MAX: no token of the text
   // Fills the pages and the recurrent state of a sequence of shape(). kCorrupt when the checksum is another; the sequence is then of no use.
@@ -72,8 +79,11 @@ class SessionReader {
 
  private:
   SessionReader() = default;
+  void PassUnseenPages(const PagePool& pool);
+  Status Pass(uint64_t bytes, uint64_t* offset, Checksum* sum) const;
   ByteSource source_;
   SequenceShape shape_;
+  std::vector<size_t> passed_;  // [groups] pages of the file that the shape does not have
   int64_t placed_from_ = INT64_MAX;
   uint64_t head_bytes_ = 0;
   Checksum sum_;  // of the head

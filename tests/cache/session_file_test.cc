@@ -128,6 +128,40 @@ TEST(SessionFile, AnEmptySequenceAndHoles) {
   EXPECT_EQ(taken->Reachable(20), 0);
 }
 
+// From a pool that keeps all, and from one that does not.
+TEST(SessionFile, TakesNoMorePagesThanReadingTheText) {
+  for (const std::vector<uint32_t>& page_tokens : {std::vector<uint32_t>{16, 16}, std::vector<uint32_t>{16, 24}}) {
+    const auto keeping = MakePool(page_tokens, 20, {.lookback = {0, 9}, .gives_back = {false, false}});
+    for (size_t length = 1; length <= 150; ++length) {
+      const auto giving = MakePool(page_tokens, 20, {.lookback = {0, 9}}),
+                 pool = MakePool(page_tokens, 20, {.lookback = {0, 9}});
+      Sequence kept(keeping.get()), given(giving.get());
+      ASSERT_TRUE(AppendTokens(kept, Text(length)).ok());
+      ASSERT_TRUE(AppendTokens(given, Text(length)).ok());
+      auto restored = Restore(Bytes(kept), pool.get());
+      ASSERT_TRUE(restored.ok()) << restored.status().ToString();
+      for (size_t g = 0; g < 2; ++g) {
+        for (size_t i = 0; i < given.page_count(g); ++i) {
+          ASSERT_EQ(restored->page(g, i) == Sequence::kHole, given.page(g, i) == Sequence::kHole)
+              << length << " group " << g << " page " << i;
+        }
+      }
+      const auto last = static_cast<int64_t>(length) - 1;
+      ASSERT_EQ(Get(*restored, 1, last), Get(kept, 1, last)) << length;
+      ASSERT_TRUE(Restore(Bytes(given), keeping.get()).ok());
+    }
+    std::string damaged = Bytes([&] {
+      Sequence kept(keeping.get());
+      EXPECT_TRUE(AppendTokens(kept, Text(150)).ok());
+      return kept;
+    }());
+    const size_t first_page = damaged.size() - 8 - 150 / 16 * size_t{page_tokens[1] * 4 + 64};
+    damaged[first_page] = static_cast<char>(damaged[first_page] ^ 1);
+    const auto giving = MakePool(page_tokens, 20, {.lookback = {0, 9}});
+    EXPECT_EQ(Restore(damaged, giving.get()).status().code(), Code::kCorrupt) << "in a page that is not taken";
+  }
+}
+
 TEST(SessionFile, AWriteThatFailsLeavesTheOldFile) {
   const TempFolder folder;
   const std::string path = folder.Write("a.session", "old");

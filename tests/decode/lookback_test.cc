@@ -226,6 +226,26 @@ TEST(EngineLookback, AShortContextTakesTheFileOfALongOne) {
   EXPECT_EQ(plan->tokens, 480u) << "it keeps all";
 }
 
+// The other way round, all pages come, and there is no room for so many.
+TEST(EngineLookback, ALongContextTakesTheFileOfAShortOne) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/a.session";
+  const auto engine = MakeFakeEngine({.n_ctx = 1200}, nullptr, true, {0, 100});
+  const auto saved = NewSession(*engine);
+  Feed(*engine, *saved, Ids(1000));
+  ASSERT_TRUE(engine->Save(*saved, path).ok());
+  FakePlan* plan = nullptr;
+  const auto other =
+      MakeFakeEngine({.n_ctx = 4000, .chunk_tokens = 64, .share_prefixes = false}, &plan, true, {0, 100});
+  const auto session = NewSession(*other);
+  const Status restored = other->Restore(*session, path);
+  ASSERT_TRUE(restored.ok()) << restored.ToString();
+  Feed(*other, *session, Ids(90, 3));
+  ASSERT_TRUE(session->Truncate(1000).ok());
+  ASSERT_TRUE(session->Truncate(950).ok());
+  EXPECT_EQ(plan->tokens, 90u + 950) << "a page less than the next token sees";
+}
+
 // All that sessions can do, on an engine whose groups have hardly more than they need.
 TEST(EngineLookback, ManyThingsAtRandom) {
   size_t cuts = 0, drops = 0, forks = 0, restored = 0, reused = 0;

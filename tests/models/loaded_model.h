@@ -25,6 +25,8 @@ struct ModelOptions {
   bool exact = false;
   size_t max_rows = 64;
   bool share_prefixes = false;  // so that nothing is compared with itself
+  bool gives_back = false;      // what no coming token sees, in groups with a lookback
+  SparseAttention sparse = {};
   std::string packed_cache = {};
   std::string variant = {};
   const ProductTable* products = nullptr;
@@ -85,6 +87,7 @@ class LoadedModel {
     plan_options.page_tokens = options.page_tokens;
     plan_options.key_type = plan_options.value_type = options.cache;
     plan_options.exact = options.exact;
+    plan_options.sparse = options.sparse;
     plan_options.products = options.products;
     const Result<FloatProviderChoice> floats = ResolveFloatProvider(options.float_provider);
     EXPECT_TRUE(floats.ok()) << floats.status().ToString();
@@ -93,7 +96,11 @@ class LoadedModel {
     auto plan = Plan::Create(graph->graph, *source_, plan_options);
     EXPECT_TRUE(plan.ok()) << plan.status().ToString();
     plan_ = std::move(plan).value();
-    auto pages = PagePool::Create(plan_->cache_groups(), 64, {.share_prefixes = options.share_prefixes});
+    PagePoolOptions page_options = {.share_prefixes = options.share_prefixes};
+    for (size_t g = 0; options.gives_back && g < plan_->cache_groups().size(); ++g) {
+      page_options.lookback.push_back(plan_->lookback(g));
+    }
+    auto pages = PagePool::Create(plan_->cache_groups(), 64, page_options);
     EXPECT_TRUE(pages.ok()) << pages.status().ToString();
     pages_ = std::move(pages).value();
   }
