@@ -17,16 +17,14 @@ Value Trim(Machine& machine, const Value& input, const Arguments& arguments) {
   const Value characters = arguments.Bind("trim", {"chars"})[0];
   const Text text = ToText(input);
   const std::string set = characters.text() != nullptr ? characters.text()->bytes() : "";
-  PayForSearch(machine, text.size(), set.size());
-  return machine.NewText(Strip(text, set, true, true));
+  return machine.NewText(Strip(machine, text, set, true, true));
 }
 
 Value Length(Machine& machine, const Value& input, const Arguments& arguments) {
   arguments.Bind("length", {});
   size_t count = 0;
   if (const Text* text = input.text()) {
-    machine.Step(1 + text->size() / 64);
-    count = CountCharacters(text->bytes());
+    count = CountCharacters(machine, text->bytes());
   } else if (const List* list = input.list()) {
     count = list->items.size();
   } else if (const Dict* dict = input.dict()) {
@@ -41,8 +39,7 @@ template <Case kCase>
 Value ChangeCase(Machine& machine, const Value& input, const Arguments& arguments) {
   arguments.Bind("a change of case", {});
   const Text text = ToText(input);
-  machine.Pay(text.size());
-  return machine.NewText(WithCase(text, kCase));
+  return machine.NewText(WithCase(machine, text, kCase));
 }
 
 // An attribute of an item, "a.b" of an attribute's.
@@ -99,8 +96,7 @@ Value ToInteger(Machine& machine, const Value& input, const Arguments& arguments
   if (input.IsInteger()) return Value(input.AsInteger());
   if (input.IsNumber() && std::fabs(input.AsDouble()) < 9e18) return Value(static_cast<int64_t>(input.AsDouble()));
   if (input.text() != nullptr) {
-    machine.Step(1 + input.text()->size() / 64);
-    const Text text = Strip(*input.text(), "", true, true);
+    const Text text = Strip(machine, *input.text(), "", true, true);
     int64_t value = 0;
     const char* const end = text.bytes().data() + text.size();
     const auto read = std::from_chars(text.bytes().data(), end, value);
@@ -113,8 +109,7 @@ Value ToFloat(Machine& machine, const Value& input, const Arguments& arguments) 
   const Value otherwise = arguments.Bind("float", {"default"})[0];
   if (input.IsNumber()) return Value(input.AsDouble());
   if (input.text() != nullptr) {
-    machine.Step(1 + input.text()->size() / 64);
-    const Text text = Strip(*input.text(), "", true, true);
+    const Text text = Strip(machine, *input.text(), "", true, true);
     double value = 0;
     const char* const end = text.bytes().data() + text.size();
     const auto read = std::from_chars(text.bytes().data(), end, value);
@@ -182,8 +177,7 @@ Value SortItems(Machine& machine, const Value& input, const Arguments& arguments
   for (Value& item : items) {
     Value key = path.empty() ? item : Attribute(machine, item, path);
     if (key.text() != nullptr && !Truth(bound[1])) {
-      machine.Pay(key.text()->size());
-      key = Value::OfText(WithCase(*key.text(), Case::kLower));
+      key = Value::OfText(WithCase(machine, *key.text(), Case::kLower));
     }
     keyed.emplace_back(std::move(key), std::move(item));
   }
@@ -276,6 +270,7 @@ Value Indent(Machine& machine, const Value& input, const Arguments& arguments) {
 Value Escape(Machine& machine, const Value& input, const Arguments& arguments) {
   arguments.Bind("escape", {});
   const Text text = ToText(input);
+  machine.Step(text.size());
   Text out;
   for (size_t i = 0; i < text.size(); ++i) {
     static constexpr std::string_view kPlain = "&<>'\"";

@@ -26,12 +26,12 @@ int64_t ToIndex(const Value& value, const char* what);
 
 // Characters, as bytes that are no UTF-8 are one each.
 size_t CharacterBytes(std::string_view text);  // of the first one
-size_t CountCharacters(std::string_view text);
+size_t CountCharacters(Machine& machine, std::string_view text);
 size_t CharacterOffset(std::string_view text, size_t index);  // in bytes, at most the text's
 
 // Text of a value that must be one; `what` names it in the message.
 const Text& RequireText(const Value& value, const char* what);
-// Work on a text: n * m steps of 64 for a search of m bytes in n.
+// A search of m bytes in n, by any algorithm.
 void PayForSearch(Machine& machine, size_t n, size_t m);
 // Equal and Less.
 void PayForCompare(Machine& machine, const Value& a, const Value& b);
@@ -39,9 +39,9 @@ void PayForCompare(Machine& machine, const Value& a, const Value& b);
 void PayForFind(Machine& machine, const Dict& dict, const Value& key);
 
 enum class Case { kLower, kUpper, kTitle, kCapitalize };
-Text WithCase(const Text& text, Case wanted);
+Text WithCase(Machine& machine, const Text& text, Case wanted);
 // Without any of `characters` at its ends; empty: white space.
-Text Strip(const Text& text, std::string_view characters, bool left, bool right);
+Text Strip(Machine& machine, const Text& text, std::string_view characters, bool left, bool right);
 Text Replace(Machine& machine, const Text& text, std::string_view old, const Text& with, int64_t most);
 
 }  // namespace moonlit::jinja

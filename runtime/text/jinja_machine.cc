@@ -402,8 +402,7 @@ Value Machine::EvaluateItem(const Node& node, Scope& scope) {
   const Text* text = object.text();
   if (attribute || !key.IsInteger() || (list == nullptr && text == nullptr))
     return Member(*this, object, key, attribute);
-  if (text != nullptr) Step(text->size() / 64);
-  const auto count = static_cast<int64_t>(list != nullptr ? list->items.size() : CountCharacters(text->bytes()));
+  const auto count = static_cast<int64_t>(list != nullptr ? list->items.size() : CountCharacters(*this, text->bytes()));
   int64_t i = key.AsInteger();
   if (i < 0) i += count;
   if (i < 0 || i >= count) return Value();
@@ -426,9 +425,8 @@ Value Machine::EvaluateSlice(const Node& node, Scope& scope) {
   if (object.text() == nullptr && object.list() == nullptr)
     Fail(Code::kInvalidArgument, "%s can't be sliced", KindName(object));
   const Text* text = object.text();
-  if (text != nullptr) Step(text->size() / 64);
   const auto count =
-      static_cast<int64_t>(text != nullptr ? CountCharacters(text->bytes()) : object.list()->items.size());
+      static_cast<int64_t>(text != nullptr ? CountCharacters(*this, text->bytes()) : object.list()->items.size());
   const auto clamp = [&](int64_t i) {
     if (i < 0) i = std::max<int64_t>(i, -count - 1) + count;
     return std::clamp<int64_t>(i, step > 0 ? 0 : -1, step > 0 ? count : count - 1);

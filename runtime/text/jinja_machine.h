@@ -15,7 +15,8 @@
 namespace moonlit::jinja {
 
 struct Limits {
-  uint64_t steps = 20'000'000;  // nodes evaluated, and 64 bytes or items gone through: some seconds on a slow core
+  // Nodes evaluated, 64 bytes or items gone through, 8 bytes of a text by its characters: some seconds on a slow core.
+  uint64_t steps = 20'000'000;
   uint64_t bytes =
       uint64_t{1} << 28;  // of all texts and lists that are made, one after another; far fewer live at once
   int depth = 200;        // of evaluation, macros' calls included
@@ -38,6 +39,8 @@ class Machine {
     Step(1 + n / 64);
     Charge(n);
   }
+  // A walk through n bytes of a text by its characters.
+  void Walk(uint64_t n) { Step(1 + n / 8); }
   // A walk past `count` names in search of one of `size` bytes.
   void PayForNames(uint64_t count, uint64_t size) { Step(count * (4 + size) / 64); }
   Value NewText(Text text) {

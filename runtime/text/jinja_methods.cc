@@ -23,21 +23,19 @@ std::string OptionalText(const Value& value, const char* what) {
 template <bool kLeft, bool kRight>
 Value StripMethod(Machine& machine, const Value& self, const Arguments& arguments) {
   const std::string characters = OptionalText(arguments.Bind("strip", {"chars"})[0], "strip");
-  PayForSearch(machine, self.text()->size(), characters.size());
-  return machine.NewText(Strip(*self.text(), characters, kLeft, kRight));
+  return machine.NewText(Strip(machine, *self.text(), characters, kLeft, kRight));
 }
 
 template <Case kCase>
 Value CaseMethod(Machine& machine, const Value& self, const Arguments& arguments) {
   arguments.Bind("a change of case", {});
-  machine.Pay(self.text()->size());
-  return machine.NewText(WithCase(*self.text(), kCase));
+  return machine.NewText(WithCase(machine, *self.text(), kCase));
 }
 
 // By runs of white space, of which those at the ends count for nothing.
 std::vector<Value> SplitAtSpace(Machine& machine, const Text& text, int64_t most) {
   std::vector<Value> parts;
-  Text rest = Strip(text, "", true, true);
+  Text rest = Strip(machine, text, "", true, true);
   size_t at = 0;
   while (at < rest.size()) {
     static constexpr std::string_view kSpace = " \t\n\r\f\v";
@@ -134,14 +132,14 @@ Value FindIn(Machine& machine, const Value& self, const Arguments& arguments) {
   PayForSearch(machine, text.size(), wanted.size());
   const size_t found = kFromEnd ? text.rfind(wanted) : text.find(wanted);
   if (found == std::string::npos) return Value(int64_t{-1});
-  return Value(static_cast<int64_t>(CountCharacters(std::string_view(text).substr(0, found))));
+  return Value(static_cast<int64_t>(CountCharacters(machine, std::string_view(text).substr(0, found))));
 }
 
 Value CountMethod(Machine& machine, const Value& self, const Arguments& arguments) {
   const std::vector<Value> bound = arguments.Bind("count", {"sub"});
   const std::string &text = self.text()->bytes(), &wanted = RequireText(bound[0], "count").bytes();
   PayForSearch(machine, text.size(), wanted.size());
-  if (wanted.empty()) return Value(static_cast<int64_t>(CountCharacters(text)) + 1);
+  if (wanted.empty()) return Value(static_cast<int64_t>(CountCharacters(machine, text)) + 1);
   int64_t count = 0;
   for (size_t at = text.find(wanted); at != std::string::npos; at = text.find(wanted, at + wanted.size())) ++count;
   return Value(count);

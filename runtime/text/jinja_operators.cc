@@ -259,8 +259,7 @@ bool ApplyTest(Machine& machine, const std::string& name, const Value& input, co
   if (name == "even" || name == "odd") return (TestInteger(input, name) % 2 == 0) == (name == "even");
   if (name == "lower" || name == "upper") {
     const Text& text = RequireText(input, "a test");
-    machine.Pay(text.size());
-    return text.bytes() == WithCase(text, name == "lower" ? Case::kLower : Case::kUpper).bytes();
+    return text.bytes() == WithCase(machine, text, name == "lower" ? Case::kLower : Case::kUpper).bytes();
   }
   const Value other = arguments.Bind(name.c_str(), {"other"})[0];
   if (name == "in") return Contains(machine, other, input);

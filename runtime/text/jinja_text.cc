@@ -48,7 +48,8 @@ bool IsLetter(std::string_view character) {
 
 size_t CharacterBytes(std::string_view text) { return std::max<size_t>(Utf8CharLength(text), text.empty() ? 0 : 1); }
 
-size_t CountCharacters(std::string_view text) {
+size_t CountCharacters(Machine& machine, std::string_view text) {
+  machine.Walk(text.size());
   size_t count = 0;
   for (; !text.empty(); ++count) text.remove_prefix(CharacterBytes(text));
   return count;
@@ -66,7 +67,8 @@ const Text& RequireText(const Value& value, const char* what) {
 }
 
 void PayForSearch(Machine& machine, size_t n, size_t m) {
-  machine.Step(1 + static_cast<uint64_t>(n) * std::max<size_t>(m, 1) / 64);
+  machine.Walk(n);
+  machine.Step(static_cast<uint64_t>(n) * m / 64);
 }
 
 void PayForCompare(Machine& machine, const Value& a, const Value& b) {
@@ -79,7 +81,9 @@ void PayForFind(Machine& machine, const Dict& dict, const Value& key) {
   machine.PayForNames(dict.entries.size(), key.text() != nullptr ? key.text()->size() : 0);
 }
 
-Text WithCase(const Text& text, Case wanted) {
+Text WithCase(Machine& machine, const Text& text, Case wanted) {
+  machine.Step(text.size());
+  machine.Charge(text.size());
   Text out;
   const std::string_view bytes = text.bytes();
   bool after_letter = false;
@@ -94,7 +98,8 @@ Text WithCase(const Text& text, Case wanted) {
   return out;
 }
 
-Text Strip(const Text& text, std::string_view characters, bool left, bool right) {
+Text Strip(Machine& machine, const Text& text, std::string_view characters, bool left, bool right) {
+  PayForSearch(machine, text.size(), characters.size());
   const auto stripped = [&](std::string_view character) {
     return characters.empty() ? IsSpace(character) : characters.find(character) != std::string_view::npos;
   };

@@ -285,10 +285,10 @@ TEST(HostileTemplates, StopWhenTheyTakeTooMuch) {
 }
 
 // Texts a, b and c of a megabyte, a dict d of 5000 keys, a list l of twenty of it, a namespace ns and, if wanted, variables v0 to v4999.
-Code RunWithFewSteps(const std::string& source, bool many_variables) {
+Code RunWithFewSteps(const std::string& source, bool many_variables, uint64_t steps = 5000) {
   const std::string megabyte(1 << 20, 'x');
   const auto text = [](const std::string& bytes) { return jinja::Value::OfText(jinja::Text(bytes, true)); };
-  jinja::Machine machine({.steps = 5000}, 0);
+  jinja::Machine machine({.steps = steps}, 0);
   jinja::Namespace* space = machine.NewNamespace();
   std::vector<std::pair<jinja::Value, jinja::Value>> entries;
   jinja::Variables variables;
@@ -359,6 +359,20 @@ TEST(HostileTemplates, PayForWhatTheyWalkThrough) {
   }
   for (const std::string& source : sources)
     EXPECT_EQ(RunWithFewSteps(source, false), Code::kExhausted) << source.substr(0, 100);
+  // By characters, each of which is decoded: so many steps are enough for going through the megabyte's bytes several times.
+  for (const char* source : {
+           "{{ a is upper }}",
+           "{{ a | length }}",
+           "{{ a[0] }}",
+           "{{ a[-1] }}",
+           "{{ a.upper() is none }}",
+           "{{ a | title is none }}",
+           "{{ a | escape is none }}",
+           "{{ a.strip() is none }}",
+           "{{ a | trim is none }}",
+           "{{ a.find('y') }}",
+       })
+    EXPECT_EQ(RunWithFewSteps(source, false, 100'000), Code::kExhausted) << source;
   for (const char* source : {"{{ v4999 }}", "{{ undefined }}", "{% set v4999 = 1 %}"})
     EXPECT_EQ(RunWithFewSteps(Repeated(source, 30), true), Code::kExhausted) << source;
   EXPECT_EQ(RunWithFewSteps("{{ d.v1 }}{{ d == l }}{{ a == 'x' }}{{ 'x' in ['y', b] }}{{ l | length }}{{ [c] < [1] }}",
