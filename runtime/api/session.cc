@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cinttypes>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -76,6 +77,12 @@ Status CheckSampler(const moonlit_generate_options& options, const moonlit_model
   if (options.grammar != nullptr)
     return Status(Code::kInvalidArgument, "there are a sampler and a grammar: make the grammar a step of the sampler");
   return Status();
+}
+
+RestoreOptions ToRestoreOptions(int flags) {
+  RestoreOptions options;
+  options.any_variant = (flags & MOONLIT_ANY_VARIANT) != 0;
+  return options;
 }
 
 moonlit_generate_options Complete(const moonlit_generate_options* options) {
@@ -171,9 +178,43 @@ moonlit_code moonlit_session_save(moonlit_session* session, const char* path, mo
 moonlit_code moonlit_session_load(moonlit_session* session, const char* path, int flags, moonlit_error* error) {
   return Guard(session, error, [&]() -> Status {
     MOONLIT_RETURN_IF_ERROR(NotNull(path, "path"));
-    moonlit::RestoreOptions options;
-    options.any_variant = (flags & MOONLIT_ANY_VARIANT) != 0;
-    return session->model->engine->Restore(*session->session, path, options);
+    return session->model->engine->Restore(*session->session, path, moonlit::api::ToRestoreOptions(flags));
+  });
+}
+
+moonlit_code moonlit_session_saved_bytes(moonlit_session* session, uint64_t* bytes, moonlit_error* error) {
+  return Guard(session, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(bytes, "bytes"));
+    MOONLIT_ASSIGN_OR_RETURN(*bytes, session->model->engine->SavedBytes(*session->session));
+    return Status();
+  });
+}
+
+moonlit_code moonlit_session_write(moonlit_session* session, moonlit_write_fn write, void* user, moonlit_error* error) {
+  return Guard(session, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(reinterpret_cast<const void*>(write), "write"));
+    uint64_t written = 0;
+    return session->model->engine->Write(*session->session, [&](const void* bytes, size_t size) -> Status {
+      if (write(user, bytes, size) != 0)
+        return Errorf(Code::kIo, "session: the application's write function has given up behind %" PRIu64 " bytes",
+                      written);
+      written += size;
+      return Status();
+    });
+  });
+}
+
+moonlit_code moonlit_session_read(moonlit_session* session, moonlit_read_fn read, void* user, int flags,
+                                  moonlit_error* error) {
+  return Guard(session, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(reinterpret_cast<const void*>(read), "read"));
+    moonlit::ByteSource source = {
+        "(from the application)", std::nullopt, [&](uint64_t offset, void* bytes, size_t size) -> Status {
+          if (read(user, bytes, size) == 0) return Status();
+          return Errorf(Code::kIo, "session: the application's read function has given up behind %" PRIu64 " bytes",
+                        offset);
+        }};
+    return session->model->engine->Read(*session->session, std::move(source), moonlit::api::ToRestoreOptions(flags));
   });
 }
 

@@ -16,8 +16,10 @@ namespace {
 constexpr char kMagic[8] = {'M', 'O', 'O', 'N', 'S', 'E', 'S', 'S'};
 constexpr uint32_t kVersion = 3;
 constexpr size_t kFixedBytes = 32;  // magic to file bytes
+constexpr size_t kHeadBytesAt = 16, kFileBytesAt = 24;
 constexpr size_t kSumBytes = sizeof(uint64_t);
-constexpr int64_t kLargestShift = int64_t{1} << 40;  // positions stay far from overflow, and exact in double
+constexpr size_t kFirstHeadBytes = size_t{64} << 10;  // more is asked for once so much has come
+constexpr int64_t kLargestShift = int64_t{1} << 40;   // positions stay far from overflow, and exact in double
 
 class HeadWriter {
  public:
@@ -282,13 +284,18 @@ std::string MakeHead(const Sequence& sequence, const SessionFacts& facts) {
   if (sequence.state() != nullptr) data_bytes += pool.states()->bytes();
   const uint64_t head_bytes = head.bytes().size() + kSumBytes;
   const uint64_t file_bytes = head_bytes + data_bytes + kSumBytes;
-  std::memcpy(head.bytes().data() + 16, &head_bytes, sizeof(head_bytes));
-  std::memcpy(head.bytes().data() + 24, &file_bytes, sizeof(file_bytes));
+  std::memcpy(head.bytes().data() + kHeadBytesAt, &head_bytes, sizeof(head_bytes));
+  std::memcpy(head.bytes().data() + kFileBytesAt, &file_bytes, sizeof(file_bytes));
   head.Put(ChecksumOf(head.bytes().data(), head.bytes().size()));
   return std::move(head.bytes());
 }
 
-Status CheckFixed(const ByteSource& source, const char* fixed, const PagePool& pool, uint64_t* head_bytes) {
+// The sizes that the fixed bytes tell.
+struct Sizes {
+  uint64_t head = 0, file = 0;
+};
+
+Status CheckFixed(const ByteSource& source, const char* fixed, const PagePool& pool, Sizes* sizes) {
   const char* name = source.name.c_str();
   if (std::memcmp(fixed, kMagic, sizeof(kMagic)) != 0) {
     return Errorf(Code::kCorrupt, "%s: expected a session file, found something else", name);
@@ -307,20 +314,39 @@ Status CheckFixed(const ByteSource& source, const char* fixed, const PagePool& p
                   "session was saved with",
                   name, StateFloats(pool), state_floats);
   }
-  uint64_t file_bytes = 0;
-  std::memcpy(head_bytes, fixed + 16, sizeof(*head_bytes));
-  std::memcpy(&file_bytes, fixed + 24, sizeof(file_bytes));
-  if (file_bytes != source.size) {
+  std::memcpy(&sizes->head, fixed + kHeadBytesAt, sizeof(sizes->head));
+  std::memcpy(&sizes->file, fixed + kFileBytesAt, sizeof(sizes->file));
+  if (source.size && *source.size != sizes->file) {
     return Errorf(Code::kCorrupt,
                   "session file %s: expected %" PRIu64 " bytes, found %" PRIu64
                   "; it is cut short or damaged: delete it and save the session again",
-                  name, file_bytes, source.size);
+                  name, sizes->file, *source.size);
   }
-  if (*head_bytes < kFixedBytes + kSumBytes || *head_bytes > source.size - kSumBytes) {
+  if (sizes->head < kFixedBytes + kSumBytes || sizes->file < kSumBytes || sizes->head > sizes->file - kSumBytes) {
     return Errorf(Code::kCorrupt, "session file %s: its head can't have %" PRIu64 " bytes; it is damaged", name,
-                  *head_bytes);
+                  sizes->head);
   }
   return Status();
+}
+
+// The head, of which the fixed bytes have come. A stream can't be asked whether it is as long as it says, so the room grows with what
+// comes.
+Result<Buffer> ReadHead(const ByteSource& source, const char* fixed, uint64_t head_bytes) {
+  if (head_bytes > SIZE_MAX / 2)
+    return Status(Code::kOutOfMemory, "session file " + source.name + ": its head is too long");
+  const auto bytes = static_cast<size_t>(head_bytes);
+  constexpr const char* kWhat = "the head of a session file";
+  MOONLIT_ASSIGN_OR_RETURN(Buffer head, Buffer::Allocate(std::min(bytes, kFirstHeadBytes), kWhat));
+  std::memcpy(head.data(), fixed, kFixedBytes);
+  size_t have = kFixedBytes;
+  for (;;) {
+    MOONLIT_RETURN_IF_ERROR(source.read_at(have, head.data() + have, head.size() - have));
+    if (head.size() == bytes) return head;
+    have = head.size();
+    MOONLIT_ASSIGN_OR_RETURN(Buffer larger, Buffer::Allocate(have + std::min(have, bytes - have), kWhat));
+    std::memcpy(larger.data(), head.data(), have);
+    head = std::move(larger);
+  }
 }
 
 }  // namespace
@@ -365,23 +391,28 @@ Status SaveSession(const Sequence& sequence, const SessionFacts& facts, const st
   return file.Commit();
 }
 
+uint64_t SessionBytes(const Sequence& sequence, const SessionFacts& facts) {
+  const std::string head = MakeHead(sequence, facts);
+  uint64_t bytes = 0;
+  std::memcpy(&bytes, head.data() + kFileBytesAt, sizeof(bytes));
+  return bytes;
+}
+
 Result<SessionReader> SessionReader::Open(ByteSource source, const SessionFacts& facts, const RestoreOptions& options,
                                           const PagePool& pool) {
   SessionReader reader;
   reader.source_ = std::move(source);
   const std::string& name = reader.source_.name;
-  if (reader.source_.size < kFixedBytes + 2 * kSumBytes) {
+  if (reader.source_.size && *reader.source_.size < kFixedBytes + 2 * kSumBytes) {
     return Errorf(Code::kCorrupt, "%s: expected a session file, found only %" PRIu64 " bytes", name.c_str(),
-                  reader.source_.size);
+                  *reader.source_.size);
   }
   char fixed[kFixedBytes];
+  Sizes sizes;
   MOONLIT_RETURN_IF_ERROR(reader.source_.read_at(0, fixed, sizeof(fixed)));
-  MOONLIT_RETURN_IF_ERROR(CheckFixed(reader.source_, fixed, pool, &reader.head_bytes_));
-  if (reader.head_bytes_ > SIZE_MAX / 2)
-    return Status(Code::kOutOfMemory, "session file " + name + ": its head is too long");
-  MOONLIT_ASSIGN_OR_RETURN(Buffer head,
-                           Buffer::Allocate(static_cast<size_t>(reader.head_bytes_), "the head of a session file"));
-  MOONLIT_RETURN_IF_ERROR(reader.source_.read_at(0, head.data(), head.size()));
+  MOONLIT_RETURN_IF_ERROR(CheckFixed(reader.source_, fixed, pool, &sizes));
+  MOONLIT_ASSIGN_OR_RETURN(const Buffer head, ReadHead(reader.source_, fixed, sizes.head));
+  reader.head_bytes_ = sizes.head;
   reader.sum_.Add(head.data(), head.size());
   uint64_t expected = 0;
   std::memcpy(&expected, head.data() + head.size() - kSumBytes, kSumBytes);
@@ -402,10 +433,10 @@ Result<SessionReader> SessionReader::Open(ByteSource source, const SessionFacts&
     bytes += static_cast<uint64_t>(std::count(present.begin(), present.end(), true)) * pool.layout(g).page_bytes;
   }
   if (!reader.shape_.tokens.empty()) bytes += uint64_t{StateFloats(pool)} * sizeof(float);
-  if (bytes != reader.source_.size) {
+  if (bytes != sizes.file) {
     return Errorf(Code::kCorrupt,
                   "session file %s: its pages need %" PRIu64 " bytes, it has %" PRIu64 "; it is damaged", name.c_str(),
-                  bytes, reader.source_.size);
+                  bytes, sizes.file);
   }
   reader.PassUnseenPages(pool);
   return reader;
@@ -439,7 +470,7 @@ Status SessionReader::Pass(uint64_t bytes, uint64_t* offset, Checksum* sum) cons
   return Status();
 }
 
-Status SessionReader::ReadPages(Sequence& sequence) const {
+Status SessionReader::ReadPages(Sequence& sequence) {
   const PagePool& pool = *sequence.pool();
   Checksum sum = sum_;
   uint64_t offset = head_bytes_;

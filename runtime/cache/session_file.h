@@ -29,6 +29,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,30 +53,34 @@ struct RestoreOptions {
   bool any_variant = false;  // take a file of another variant: what follows is then as good, but not the same bits
 };
 
-// Appends bytes, as AtomicFile does.
+// Appends bytes, as AtomicFile does. At most a page at once, and never none.
 using ByteSink = std::function<Status(const void* bytes, size_t size)>;
 struct ByteSource {
-  std::string name;  // for messages
-  uint64_t size;
+  std::string name;              // for messages
+  std::optional<uint64_t> size;  // none: of a stream, which goes as far as the head of what is read says
+  // Gives `size` bytes, never none. Offsets are those of the bytes one behind the other: each is asked for once, in order.
   std::function<Status(uint64_t offset, void* out, size_t size)> read_at;
 };
 ByteSource SourceOf(const File& file);  // which must outlive it
 
 // The sequence must not change meanwhile; other sequences of the pool may. Takes memory for one page: kOutOfMemory.
 Status WriteSession(const Sequence& sequence, const SessionFacts& facts, const ByteSink& sink);
+// How many bytes that writes.
+uint64_t SessionBytes(const Sequence& sequence, const SessionFacts& facts);
 Status SaveSession(const Sequence& sequence, const SessionFacts& facts, const std::string& path);
 
 class SessionReader {
  public:
-  // Reads and checks the head. Errors: kCorrupt (no session file, cut short, changed), kUnsupported (another version,
-  // variant, model, cache type, page layout or size of the state), kExhausted (more than n_ctx tokens), kIo, kOutOfMemory.
+  // Reads and checks the head, whose claim to be long takes no more memory than its bytes do that have come. Errors: kCorrupt (no
+  // session file, cut short, changed), kUnsupported (another version, variant, model, cache type, page layout or size of the state),
+  // kExhausted (more than n_ctx tokens), kOutOfMemory, and what the source says.
   static Result<SessionReader> Open(ByteSource source, const SessionFacts& facts, const RestoreOptions& options,
                                     const PagePool& pool);
   // Of the pages that the file has, those that the pool's sequences would still have after reading the text.
   const SequenceShape& shape() const { return shape_; }
   int64_t placed_from() const { return placed_from_; }  // as it was written; INT64_MAX: no token of the text
-  // Fills the pages and the recurrent state of a sequence of shape(). kCorrupt when the checksum is another; the sequence is then of no use.
-  Status ReadPages(Sequence& sequence) const;
+  // Once. Fills the pages and the recurrent state of a sequence of shape(). kCorrupt when the checksum is another; the sequence is then of no use.
+  Status ReadPages(Sequence& sequence);
 
  private:
   SessionReader() = default;

@@ -219,25 +219,46 @@ Status Engine::Save(Session& session, const std::string& path) {
   return session.Use([&]() -> Status { return SaveSession(session.sequence_, SavedFacts(session), path); });
 }
 
+Status Engine::Write(Session& session, const ByteSink& sink) {
+  return session.Use([&]() -> Status { return WriteSession(session.sequence_, SavedFacts(session), sink); });
+}
+
+Result<uint64_t> Engine::SavedBytes(Session& session) {
+  uint64_t bytes = 0;
+  MOONLIT_RETURN_IF_ERROR(session.Use([&] {
+    bytes = SessionBytes(session.sequence_, SavedFacts(session));
+    return Status();
+  }));
+  return bytes;
+}
+
 Status Engine::Restore(Session& session, const std::string& path, const RestoreOptions& options) {
   return session.Use([&]() -> Status {
     MOONLIT_ASSIGN_OR_RETURN(const File file, File::Open(path));
-    PagePool* pages = impl_->sessions->pages();
-    MOONLIT_ASSIGN_OR_RETURN(const SessionReader reader,
-                             SessionReader::Open(SourceOf(file), SavedFacts(session), options, *pages));
-    SpareSequence restored(*impl_->sessions);  // other sessions may go on while the file is read
-    const Status room = restored.Set([&] { return Sequence::Make(pages, reader.shape(), session.AdapterKey()); });
-    if (room.code() == Code::kExhausted && session.length() != 0) {
-      return Errorf(Code::kExhausted,
-                    "%s; or truncate the session to 0 first: it keeps its %lld tokens until the file's are read",
-                    std::string(room.message()).c_str(), static_cast<long long>(session.length()));
-    }
-    MOONLIT_RETURN_IF_ERROR(room);
-    MOONLIT_RETURN_IF_ERROR(reader.ReadPages(*restored));
-    restored.SwapWith(session.sequence_);
-    session.placed_from_ = reader.placed_from();
-    return Status();
+    return ReadInto(session, SourceOf(file), options);
   });
+}
+
+Status Engine::Read(Session& session, ByteSource source, const RestoreOptions& options) {
+  return session.Use([&] { return ReadInto(session, std::move(source), options); });
+}
+
+Status Engine::ReadInto(Session& session, ByteSource source, const RestoreOptions& options) {
+  PagePool* pages = impl_->sessions->pages();
+  MOONLIT_ASSIGN_OR_RETURN(SessionReader reader,
+                           SessionReader::Open(std::move(source), SavedFacts(session), options, *pages));
+  SpareSequence restored(*impl_->sessions);  // other sessions may go on while the bytes come
+  const Status room = restored.Set([&] { return Sequence::Make(pages, reader.shape(), session.AdapterKey()); });
+  if (room.code() == Code::kExhausted && session.length() != 0) {
+    return Errorf(Code::kExhausted,
+                  "%s; or truncate the session to 0 first: it keeps its %lld tokens until the file's are read",
+                  std::string(room.message()).c_str(), static_cast<long long>(session.length()));
+  }
+  MOONLIT_RETURN_IF_ERROR(room);
+  MOONLIT_RETURN_IF_ERROR(reader.ReadPages(*restored));
+  restored.SwapWith(session.sequence_);
+  session.placed_from_ = reader.placed_from();
+  return Status();
 }
 
 Status Engine::TakePrefix(Session& session, std::span<const int32_t> tokens, size_t* taken) {

@@ -201,6 +201,10 @@ class Engine {
   // kExhausted while there is no room for both, or for the file's tokens in a context. What the session holds makes room if it is
   // truncated to 0 before.
   Status Restore(Session& session, const std::string& path, const RestoreOptions& options = {});
+  // The same bytes to and from a place of the caller's, and how many they are. Also what the sink or the source says.
+  Status Write(Session& session, const ByteSink& sink);
+  Status Read(Session& session, ByteSource source, const RestoreOptions& options = {});
+  Result<uint64_t> SavedBytes(Session& session);
 
   // One step for several sessions, each at most once; rows together at most chunk_tokens. Fails before anything runs
   // when a session would exceed n_ctx (kExhausted with needed and allowed counts), pages run out, a session is in use
@@ -236,6 +240,7 @@ class Engine {
   size_t PieceOf(size_t position, size_t left) const;
   Status ReadAgain(Session& session, std::span<const int32_t> tokens, const std::atomic<bool>* abort);
   SessionFacts SavedFacts(const Session& session) const;
+  Status ReadInto(Session& session, ByteSource source, const RestoreOptions& options);
   std::unique_ptr<Impl> impl_;
 };
 

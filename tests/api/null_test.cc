@@ -185,6 +185,24 @@ std::vector<Null::Refused> Null::OfSessions() {
       {"moonlit_session_save", [this](E e) { return moonlit_session_save(session, nullptr, e); }},
       {"moonlit_session_load", [](E e) { return moonlit_session_load(nullptr, "file", 0, e); }},
       {"moonlit_session_load", [this](E e) { return moonlit_session_load(session, nullptr, 0, e); }},
+      {"moonlit_session_saved_bytes",
+       [](E e) {
+         uint64_t bytes = 0;
+         return moonlit_session_saved_bytes(nullptr, &bytes, e);
+       }},
+      {"moonlit_session_saved_bytes", [this](E e) { return moonlit_session_saved_bytes(session, nullptr, e); }},
+      {"moonlit_session_write",
+       [](E e) {
+         return moonlit_session_write(
+             nullptr, [](void*, const void*, size_t) { return 0; }, nullptr, e);
+       }},
+      {"moonlit_session_write", [this](E e) { return moonlit_session_write(session, nullptr, nullptr, e); }},
+      {"moonlit_session_read",
+       [](E e) {
+         return moonlit_session_read(
+             nullptr, [](void*, void*, size_t) { return 0; }, nullptr, 0, e);
+       }},
+      {"moonlit_session_read", [this](E e) { return moonlit_session_read(session, nullptr, nullptr, 0, e); }},
   };
 }
 

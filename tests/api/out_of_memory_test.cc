@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,20 @@ std::vector<int32_t> Ids(size_t count) {
   return ids;
 }
 
+int Append(void* user, const void* bytes, size_t size) {
+  auto& to = *static_cast<std::vector<uint8_t>*>(user);
+  to.insert(to.end(), static_cast<const uint8_t*>(bytes), static_cast<const uint8_t*>(bytes) + size);
+  return 0;
+}
+
+int TakeFrom(void* user, void* bytes, size_t size) {
+  auto& from = *static_cast<std::span<const uint8_t>*>(user);
+  if (size > from.size()) return 1;
+  std::memcpy(bytes, from.data(), size);
+  from = from.subspan(size);
+  return 0;
+}
+
 // A block of its own after another makes the tables of the cache grow, and leaves something behind for others to take.
 moonlit_code Talk(moonlit_model* model, const std::vector<int32_t>& ids, const char* path, moonlit_error* error) {
   moonlit_session* session = nullptr;
@@ -54,6 +70,10 @@ moonlit_code Talk(moonlit_model* model, const std::vector<int32_t>& ids, const c
   if (code == MOONLIT_OK) code = moonlit_session_drop(fork, 0, 64, error);
   if (code == MOONLIT_OK) code = moonlit_session_save(session, path, error);
   if (code == MOONLIT_OK) code = moonlit_session_load(session, path, 0, error);
+  std::vector<uint8_t> bytes;
+  if (code == MOONLIT_OK) code = moonlit_session_write(session, Append, &bytes, error);
+  std::span<const uint8_t> left(bytes);
+  if (code == MOONLIT_OK) code = moonlit_session_read(session, TakeFrom, &left, 0, error);
   if (code == MOONLIT_OK) code = moonlit_session_truncate(session, 10, error);
   moonlit_session_free(fork);
   moonlit_session_free(session);

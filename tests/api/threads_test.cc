@@ -63,6 +63,15 @@ std::vector<int32_t> Talk(api::Model& model, size_t seed, const std::string& pat
   EXPECT_EQ(fork->Truncate(66).code, MOONLIT_OK);
   EXPECT_EQ(fork->Eval(Ids(5, seed + 1), MOONLIT_OUTPUT_NONE, {}).code, MOONLIT_OK);
   EXPECT_EQ(fork->Load(path).code, MOONLIT_OK);
+  std::string bytes;
+  EXPECT_EQ(session
+                ->Write([&](std::span<const uint8_t> more) {
+                  bytes.append(more.begin(), more.end());
+                  return true;
+                })
+                .code,
+            MOONLIT_OK);
+  EXPECT_EQ(bytes, ReadWholeFile(path));
   std::vector<int32_t> tokens = fork->Tokens();
   EXPECT_EQ(tokens.size(), 75u);  // the last one generated was not read
   return tokens;
@@ -102,6 +111,9 @@ TEST(Threads, ASessionHasOneUser) {
     EXPECT_EQ(moonlit_session_drop(handle, 0, 0, &error), MOONLIT_BUSY);
     EXPECT_EQ(moonlit_session_save(handle, "file", &error), MOONLIT_BUSY);
     EXPECT_EQ(moonlit_session_load(handle, "file", 0, &error), MOONLIT_BUSY);
+    EXPECT_EQ(session->Write([](auto) { return true; }).code, MOONLIT_BUSY);
+    EXPECT_EQ(session->Read([](auto) { return true; }).code, MOONLIT_BUSY);
+    EXPECT_EQ(session->SavedBytes().error().code, MOONLIT_BUSY);
     EXPECT_EQ(moonlit_session_set_adapters(handle, nullptr, nullptr, 0, &error), MOONLIT_BUSY);
     moonlit_session* fork = nullptr;
     EXPECT_EQ(moonlit_session_fork(handle, &fork, &error), MOONLIT_BUSY);

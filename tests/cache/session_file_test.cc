@@ -41,21 +41,39 @@ std::string Bytes(const Sequence& sequence, const SessionFacts& facts = kFacts) 
   return bytes;
 }
 
-// The whole way in, from a heap block of exactly the file's size, so that sanitizers see a read beyond it.
-Result<Sequence> Restore(const std::string& bytes, PagePool* pool, const SessionFacts& facts = kFacts,
-                         const RestoreOptions& options = {}) {
+// Whether the reader is told how many bytes there are, as of a file.
+enum class As { kFile, kStream };
+
+// The whole way in, from a heap block of exactly the file's size, so that sanitizers see a read beyond it. The reader asks for each byte
+// once, in order.
+Result<Sequence> RestoreAs(As as, const std::string& bytes, PagePool* pool, const SessionFacts& facts = kFacts,
+                           const RestoreOptions& options = {}) {
   const std::vector<char> exact(bytes.begin(), bytes.end());
-  const ByteSource source = {"test.session", exact.size(), [&](uint64_t offset, void* out, size_t size) {
-                               if (offset > exact.size() || size > exact.size() - offset) {
-                                 return Status(Code::kCorrupt, "the file is shorter");
-                               }
-                               std::memcpy(out, exact.data() + offset, size);
-                               return Status();
-                             }};
-  MOONLIT_ASSIGN_OR_RETURN(const SessionReader reader, SessionReader::Open(source, facts, options, *pool));
+  uint64_t next = 0;
+  ByteSource source = {"test.session", exact.size(), [&](uint64_t offset, void* out, size_t size) {
+                         EXPECT_EQ(offset, next);
+                         EXPECT_GT(size, 0u);
+                         next += size;
+                         if (offset > exact.size() || size > exact.size() - offset) {
+                           return Status(Code::kCorrupt, "the file is shorter");
+                         }
+                         std::memcpy(out, exact.data() + offset, size);
+                         return Status();
+                       }};
+  if (as == As::kStream) source.size.reset();
+  MOONLIT_ASSIGN_OR_RETURN(SessionReader reader, SessionReader::Open(source, facts, options, *pool));
   MOONLIT_ASSIGN_OR_RETURN(Sequence sequence, Sequence::Make(pool, reader.shape()));
   MOONLIT_RETURN_IF_ERROR(reader.ReadPages(sequence));
   return sequence;
+}
+
+// What is taken from a file is taken from a stream, and what a stream refuses is refused in a file.
+Result<Sequence> Restore(const std::string& bytes, PagePool* pool, const SessionFacts& facts = kFacts,
+                         const RestoreOptions& options = {}) {
+  const Status streamed = RestoreAs(As::kStream, bytes, pool, facts, options).status();
+  Result<Sequence> result = RestoreAs(As::kFile, bytes, pool, facts, options);
+  EXPECT_TRUE(streamed.ok() || !result.ok()) << streamed.ToString();
+  return result;
 }
 
 // Makes both checksums fit again: what is left to refuse must be refused by what it says.
@@ -98,7 +116,7 @@ TEST(SessionFile, ComesBackInAnotherPool) {
   const auto other = MakePool({16, 16}, 9);
   const auto file = File::Open(path);
   ASSERT_TRUE(file.ok());
-  const auto reader = SessionReader::Open(SourceOf(file.value()), kFacts, {}, *other);
+  auto reader = SessionReader::Open(SourceOf(file.value()), kFacts, {}, *other);
   ASSERT_TRUE(reader.ok()) << reader.status().ToString();
   auto restored = Sequence::Make(other.get(), reader.value().shape());
   ASSERT_TRUE(restored.ok());
@@ -218,6 +236,45 @@ TEST(SessionFile, CutAnywhereItIsRefused) {
     ASSERT_EQ(pool->free_pages(0) + pool->cached_pages(0), free) << size;
   }
   EXPECT_EQ(Restore(bytes + "x", pool.get()).status().code(), Code::kCorrupt);
+  EXPECT_TRUE(RestoreAs(As::kStream, bytes + "x", pool.get()).ok()) << "what follows in a stream is not its business";
+}
+
+TEST(SessionFile, HasAsManyBytesAsItWrites) {
+  const auto pool = MakePool({16, 16}, 8);
+  for (const size_t tokens : {0, 1, 40}) {
+    Sequence sequence(pool.get());
+    ASSERT_TRUE(AppendTokens(sequence, Text(tokens)).ok());
+    EXPECT_EQ(SessionBytes(sequence, kFacts), Bytes(sequence).size()) << tokens;
+  }
+}
+
+// A head of more than is asked for at once, and one that says so and does not come: memory goes to what has come.
+TEST(SessionFile, LongHeadsOfStreamsComeInSteps) {
+  const auto pool = MakePool({16, 16}, 24);
+  SessionFacts facts = kFacts;
+  facts.model = std::string(300000, 'm');
+  const std::string bytes = Bytes(MakeSaved(pool.get()), facts);
+  const auto taken = Restore(bytes, pool.get(), facts);
+  ASSERT_TRUE(taken.ok()) << taken.status().ToString();
+  ExpectEqual(MakeSaved(pool.get()), *taken);
+
+  std::string fixed = bytes.substr(0, 32);
+  const uint64_t head_bytes = uint64_t{1} << (sizeof(size_t) == 8 ? 60 : 30), file_bytes = head_bytes + 8;
+  std::memcpy(fixed.data() + 16, &head_bytes, 8);
+  std::memcpy(fixed.data() + 24, &file_bytes, 8);
+  uint64_t come = 0, most = 0;
+  const ByteSource endless = {"test.session", std::nullopt, [&](uint64_t offset, void* out, size_t size) {
+                                most = std::max<uint64_t>(most, size);
+                                if (come > (1 << 20)) return Status(Code::kIo, "enough");
+                                EXPECT_LE(size, std::max<uint64_t>(come, 64 << 10));
+                                come += size;
+                                std::memset(out, 0, size);
+                                if (offset == 0) std::memcpy(out, fixed.data(), size);
+                                return Status();
+                              }};
+  EXPECT_EQ(SessionReader::Open(endless, facts, {}, *pool).status().code(), Code::kIo);
+  EXPECT_GT(come, uint64_t{1} << 20);
+  EXPECT_LE(most, come);
 }
 
 TEST(SessionFile, EveryFlippedBitIsRefused) {

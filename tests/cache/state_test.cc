@@ -149,7 +149,7 @@ Result<Sequence> Restore(const std::string& bytes, PagePool* pool) {
                                std::memcpy(out, exact.data() + offset, size);
                                return Status();
                              }};
-  MOONLIT_ASSIGN_OR_RETURN(const SessionReader reader, SessionReader::Open(source, kFacts, {}, *pool));
+  MOONLIT_ASSIGN_OR_RETURN(SessionReader reader, SessionReader::Open(source, kFacts, {}, *pool));
   MOONLIT_ASSIGN_OR_RETURN(Sequence sequence, Sequence::Make(pool, reader.shape()));
   MOONLIT_RETURN_IF_ERROR(reader.ReadPages(sequence));
   return sequence;

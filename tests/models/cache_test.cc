@@ -223,7 +223,7 @@ TEST_P(CacheBits, ARestoredSequenceGoesOnWithTheSameBits) {
                                return Status();
                              }};
   LoadedModel other = Model(3, kUnit);
-  const auto reader = SessionReader::Open(source, facts, {}, other.pages());
+  auto reader = SessionReader::Open(source, facts, {}, other.pages());
   ASSERT_TRUE(reader.ok()) << reader.status().ToString();
   auto restored = Sequence::Make(&other.pages(), reader.value().shape());
   ASSERT_TRUE(restored.ok()) << restored.status().ToString();

@@ -58,7 +58,7 @@ class SessionBytes : public testing::TestWithParam<BytesCase> {
                                  std::memcpy(out, bytes.data() + offset, size);
                                  return Status();
                                }};
-    const auto reader = SessionReader::Open(source, facts_, {}, model_.pages());
+    auto reader = SessionReader::Open(source, facts_, {}, model_.pages());
     EXPECT_TRUE(reader.ok()) << reader.status().ToString();
     auto restored = Sequence::Make(&model_.pages(), reader->shape());
     EXPECT_TRUE(restored.ok()) << restored.status().ToString();

@@ -46,6 +46,21 @@ enum {
 MOONLIT_API moonlit_code moonlit_session_load(moonlit_session* session, const char* path, int flags,
                                               moonlit_error* error);
 
+/* The same bytes to and from any place of the application's: memory, a database, a socket. The functions get and give them in order, in
+ * pieces of any size above 0, in memory that is lent for the call: all of a piece, or non-zero to give up. Meanwhile other sessions of
+ * the model may go on. */
+typedef int (*moonlit_write_fn)(void* user, const void* bytes, size_t size);
+typedef int (*moonlit_read_fn)(void* user, void* bytes, size_t size);
+/* How many bytes moonlit_session_save and moonlit_session_write write of the session as it is. One call at a time. */
+MOONLIT_API moonlit_code moonlit_session_saved_bytes(moonlit_session* session, uint64_t* bytes, moonlit_error* error);
+/* As moonlit_session_save. MOONLIT_IO: `write` has given up, and what it got before is of no use. One call at a time. */
+MOONLIT_API moonlit_code moonlit_session_write(moonlit_session* session, moonlit_write_fn write, void* user,
+                                               moonlit_error* error);
+/* As moonlit_session_load, with its flags, checks and errors. Reads as many bytes as were written and none behind them. MOONLIT_IO: `read`
+ * has given up, as it does where the bytes end too early. One call at a time. */
+MOONLIT_API moonlit_code moonlit_session_read(moonlit_session* session, moonlit_read_fn read, void* user, int flags,
+                                              moonlit_error* error);
+
 /* Stops a running eval, generate, perplexity, embed or truncate that reads again before its next tile of work; it returns MOONLIT_CANCELLED
  * (generate: finishes with MOONLIT_FINISH_CANCELLED). Without one running it does nothing. Any thread, while the session lives. */
 MOONLIT_API void moonlit_session_cancel(moonlit_session* session);

@@ -75,6 +75,31 @@ class Session {
     moonlit_session_load(handle_.get(), path.c_str(), flags, &error);
     return MakeError(error);
   }
+  // write(bytes), read(bytes): return false to give up. See moonlit_session_write and moonlit_session_read.
+  Error Write(const std::function<bool(std::span<const uint8_t> bytes)>& write) {
+    using Function = std::function<bool(std::span<const uint8_t>)>;
+    moonlit_error error = {};
+    auto call = [](void* user, const void* bytes, size_t size) {
+      return (*static_cast<const Function*>(user))({static_cast<const uint8_t*>(bytes), size}) ? 0 : 1;
+    };
+    moonlit_session_write(handle_.get(), call, const_cast<void*>(static_cast<const void*>(&write)), &error);
+    return MakeError(error);
+  }
+  Error Read(const std::function<bool(std::span<uint8_t> bytes)>& read, int flags = 0) {
+    using Function = std::function<bool(std::span<uint8_t>)>;
+    moonlit_error error = {};
+    auto call = [](void* user, void* bytes, size_t size) {
+      return (*static_cast<const Function*>(user))({static_cast<uint8_t*>(bytes), size}) ? 0 : 1;
+    };
+    moonlit_session_read(handle_.get(), call, const_cast<void*>(static_cast<const void*>(&read)), flags, &error);
+    return MakeError(error);
+  }
+  Expected<uint64_t> SavedBytes() {
+    uint64_t bytes = 0;
+    moonlit_error error = {};
+    if (moonlit_session_saved_bytes(handle_.get(), &bytes, &error) != MOONLIT_OK) return MakeError(error);
+    return bytes;
+  }
   // scales: one an adapter, or none at all, which means 1.
   Error SetAdapters(std::span<const moonlit_adapter* const> adapters, std::span<const float> scales = {}) {
     moonlit_error error = {};
