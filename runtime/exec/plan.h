@@ -97,7 +97,7 @@ struct StepSpan {
   // Where the keys of the slots so far were rotated to; the new ones belong to the last run. Empty: one run, shift 0.
   std::span<const SlotRun> runs = {};
   // The recurrent state of the sequence, of Plan::state_bytes() each: what it was after first_slot tokens (null: first_slot is 0), and
-  // where it goes. They do not overlap; `state` is only read, so that a step that fails has changed nothing.
+  // where it goes, all of it. They do not overlap; `state` is only read, so that a step that fails has changed nothing.
   const float* state = nullptr;
   float* next_state = nullptr;
   // So many first tokens of the span see each other whatever their order, and windows and chunks do not part them (a prefix, an

@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr size_t kIds = 300, kKeyHeads = 2, kValueHeads = 4, kKeyDim = 20, kValueDim = 12, kWidth = 4;
+constexpr size_t kIds = 300, kKeyHeads = 2, kValueHeads = 4, kKeyDim = 20, kValueDim = 13, kWidth = 4;
 constexpr size_t kKeys = kKeyHeads * kKeyDim, kValues = kValueHeads * kValueDim, kMixed = 2 * kKeys + kValues;
 
 enum class Layer { kDelta, kLinear };

@@ -21,6 +21,9 @@ size_t HeadStateFloats(const FusedStage& stage) {
 }
 
 size_t ConvStride(size_t channels) { return RecurrentPadded(channels); }
+uint64_t ConvRows(uint64_t width) {
+  return std::max<uint64_t>(width - 1, 1);
+}  // never nothing: it is then a stage with a state
 
 // The part [offset, offset + floats) of the span's next state, as it was before the step.
 float* BeginState(const StepSpan& span, size_t offset, size_t floats) {
@@ -133,7 +136,9 @@ class ShortConvStage : public ExecStage {
     args.bias = bias_ == nullptr ? nullptr : bias_ + first;
     args.out = out_.row(row) + first;
     args.out_stride = out_.stride;
-    for (size_t j = 0; j + 1 < width_; ++j) BeginState(span, offset_ + j * stride + first, args.channels);
+    // With the padding of the rows, so that nothing of the slot's last owner stays in it.
+    const size_t floats = first + args.channels == channels_ ? stride - first : args.channels;
+    for (size_t j = 0; j < ConvRows(width_); ++j) BeginState(span, offset_ + j * stride + first, floats);
     args.state = span.next_state + offset_ + first;
     args.state_stride = stride;
     b_.recurrent->short_conv(args);
@@ -168,8 +173,7 @@ uint64_t StateFloats(const Graph& graph, const FusedStage& stage) {
       return uint64_t{stage.recurrent.value_heads} * HeadStateFloats(stage);
     case StageKind::kShortConv: {
       const Shape& weight = graph.weights()[stage.parts[0].weight].shape;
-      return std::max<uint64_t>(weight[1] - 1, 1) *
-             ConvStride(weight[0]);  // never nothing: it is then a stage with a state
+      return ConvRows(weight[1]) * ConvStride(weight[0]);
     }
     default:
       return 0;
