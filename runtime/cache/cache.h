@@ -185,6 +185,8 @@ class Sequence {
   // A sequence of this shape with zeroed pages, to be filled through pages(); it shares no block by content until it is
   // truncated to 0. Its state likewise, through restored_state(). kExhausted. REQUIRES: the shape is as SequenceShape says.
   static Result<Sequence> Make(PagePool* pool, SequenceShape shape, std::string_view state = {});
+  // Whether Make would find room if this sequence were truncated to 0 before.
+  bool MakesRoomFor(const SequenceShape& shape) const;
 
  private:
   class Chain;

@@ -330,11 +330,31 @@ Sequence Sequence::Fork() const {
   return copy;
 }
 
+namespace {
+
+size_t PagesOf(const SequenceShape& shape, size_t g) {
+  return static_cast<size_t>(std::count(shape.present[g].begin(), shape.present[g].end(), true));
+}
+
+}  // namespace
+
+bool Sequence::MakesRoomFor(const SequenceShape& shape) const {
+  if (pool_->states() != nullptr && !shape.tokens.empty() && pool_->states()->free() == 0) return false;
+  for (size_t g = 0; g < table_.size(); ++g) {
+    const auto is_own = [&](uint32_t page) {
+      return page != kHole && pool_->references(g, page) == 1 + pool_->index_references(g, page);
+    };
+    const auto own = static_cast<size_t>(std::count_if(table_[g].begin(), table_[g].end(), is_own));
+    if (PagesOf(shape, g) > pool_->free_pages(g) + pool_->cached_pages(g) + own) return false;
+  }
+  return true;
+}
+
 Result<Sequence> Sequence::Make(PagePool* pool, SequenceShape shape, std::string_view state) {
   Sequence sequence(pool, state);
   std::vector<size_t> wanted(pool->groups());
   for (size_t g = 0; g < pool->groups(); ++g) {
-    wanted[g] = static_cast<size_t>(std::count(shape.present[g].begin(), shape.present[g].end(), true));
+    wanted[g] = PagesOf(shape, g);
   }
   if (pool->states() != nullptr && !shape.tokens.empty()) {
     MOONLIT_ASSIGN_OR_RETURN(sequence.state_, pool->states()->Allocate());

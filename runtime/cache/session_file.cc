@@ -490,6 +490,18 @@ Status SessionReader::ReadPages(Sequence& sequence) {
     sum.Add(state, pool.states()->bytes());
     offset += pool.states()->bytes();
   }
+  return CheckSum(offset, sum);
+}
+
+Status SessionReader::Check() const {
+  Checksum sum = sum_;
+  uint64_t offset = head_bytes_;
+  MOONLIT_RETURN_IF_ERROR(Pass(*source_.size - kSumBytes - offset, &offset, &sum));
+  return CheckSum(offset, sum);
+}
+
+// The sum of all bytes before `offset`, where the file has it.
+Status SessionReader::CheckSum(uint64_t offset, const Checksum& sum) const {
   uint64_t expected = 0;
   MOONLIT_RETURN_IF_ERROR(source_.read_at(offset, &expected, sizeof(expected)));
   if (sum.Value() == expected) return Status();

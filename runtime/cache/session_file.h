@@ -58,7 +58,7 @@ using ByteSink = std::function<Status(const void* bytes, size_t size)>;
 struct ByteSource {
   std::string name;              // for messages
   std::optional<uint64_t> size;  // none: of a stream, which goes as far as the head of what is read says
-  // Gives `size` bytes, never none. Offsets are those of the bytes one behind the other: each is asked for once, in order.
+  // Gives `size` bytes, never none. Of a stream each byte is asked for once, in order.
   std::function<Status(uint64_t offset, void* out, size_t size)> read_at;
 };
 ByteSource SourceOf(const File& file);  // which must outlive it
@@ -79,12 +79,15 @@ class SessionReader {
   // Of the pages that the file has, those that the pool's sequences would still have after reading the text.
   const SequenceShape& shape() const { return shape_; }
   int64_t placed_from() const { return placed_from_; }  // as it was written; INT64_MAX: no token of the text
+  // Reads all of the source once, as ReadPages does, into nothing. What ReadPages says. REQUIRES: the source has a size.
+  Status Check() const;
   // Once. Fills the pages and the recurrent state of a sequence of shape(). kCorrupt when the checksum is another; the sequence is then of no use.
   Status ReadPages(Sequence& sequence);
 
  private:
   SessionReader() = default;
   void PassUnseenPages(const PagePool& pool);
+  Status CheckSum(uint64_t offset, const Checksum& sum) const;
   Status Pass(uint64_t bytes, uint64_t* offset, Checksum* sum) const;
   ByteSource source_;
   SequenceShape shape_;

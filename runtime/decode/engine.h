@@ -198,10 +198,12 @@ class Engine {
   // Writes the session to a file, which appears complete or not at all (runtime/cache/session_file.h). kBusy, kIo, kNotFound.
   Status Save(Session& session, const std::string& path);
   // Makes the session what was saved. A failure leaves it as it was: what SessionReader::Open says, kCorrupt, kBusy, and
-  // kExhausted while there is no room for both, or for the file's tokens in a context. What the session holds makes room if it is
-  // truncated to 0 before.
+  // kExhausted for more tokens than a context has, or while others have the room. Where there is no room for both texts the file is
+  // read twice: it is checked, what the session holds goes, and it is read in. If it has changed since, or can't be read again, the
+  // session is empty, and the message says so.
   Status Restore(Session& session, const std::string& path, const RestoreOptions& options = {});
-  // The same bytes to and from a place of the caller's, and how many they are. Also what the sink or the source says.
+  // The same bytes to and from a place of the caller's, and how many they are. Also what the sink or the source says. A source without
+  // a size can't be read twice: kExhausted where there is no room for both texts, unless the session is truncated to 0 before.
   Status Write(Session& session, const ByteSink& sink);
   Status Read(Session& session, ByteSource source, const RestoreOptions& options = {});
   Result<uint64_t> SavedBytes(Session& session);
@@ -241,6 +243,7 @@ class Engine {
   Status ReadAgain(Session& session, std::span<const int32_t> tokens, const std::atomic<bool>* abort);
   SessionFacts SavedFacts(const Session& session) const;
   Status ReadInto(Session& session, ByteSource source, const RestoreOptions& options);
+  Status ReadInPlace(Session& session, SessionReader& reader, const Status& no_room);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -180,6 +180,26 @@ TEST(SessionFile, TakesNoMorePagesThanReadingTheText) {
   }
 }
 
+// What a sequence would free counts, not what others have too.
+TEST(SessionFile, ASequenceMakesRoomForAnother) {
+  const auto pool = MakePool({16}, 6);
+  const auto shape_of = [](size_t pages) {
+    return SequenceShape{Text(16 * pages), {{0, 0}}, {std::vector<bool>(pages, true)}};
+  };
+  Sequence sequence(pool.get());
+  ASSERT_TRUE(AppendTokens(sequence, Text(50)).ok());  // 4 pages, 3 of them in the index too
+  EXPECT_EQ(Sequence::Make(pool.get(), shape_of(3)).status().code(), Code::kExhausted);
+  EXPECT_TRUE(sequence.MakesRoomFor(shape_of(6)));
+  EXPECT_FALSE(sequence.MakesRoomFor(shape_of(7)));
+  {
+    const Sequence fork = sequence.Fork();
+    EXPECT_TRUE(sequence.MakesRoomFor(shape_of(2)));
+    EXPECT_FALSE(sequence.MakesRoomFor(shape_of(3)));
+  }
+  sequence.Truncate(0);
+  EXPECT_TRUE(Sequence::Make(pool.get(), shape_of(6)).ok());
+}
+
 TEST(SessionFile, AWriteThatFailsLeavesTheOldFile) {
   const TempFolder folder;
   const std::string path = folder.Write("a.session", "old");

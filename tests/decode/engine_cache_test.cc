@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <thread>
 
 #include "runtime/decode/generate.h"
@@ -249,13 +250,110 @@ TEST(EngineCache, AFailedRestoreChangesNothing) {
   std::string flipped = bytes;
   flipped[bytes.size() - 100] = static_cast<char>(flipped[bytes.size() - 100] ^ 1);
   expect_kept(engine->Restore(*session, folder.Write("flipped", flipped)), Code::kCorrupt, "checksum");
-  // 4 pages are held, 3 are needed, there are 5.
-  held = Joined(held, Ids(100, 4));
-  Feed(*engine, *session, Ids(100, 4));
-  expect_kept(engine->Restore(*session, good), Code::kExhausted, "3 more pages");
-  ASSERT_TRUE(session->Truncate(0).ok());
-  EXPECT_TRUE(engine->Restore(*session, good).ok());
-  EXPECT_EQ(session->length(), 150);
+}
+
+// A file in memory that is another one from some read on, or can't be read any more.
+struct ChangingFile {
+  std::string bytes;
+  uint64_t changes_at = UINT64_MAX;  // bytes that are read before
+  Code then = Code::kCorrupt;        // kIo: reads fail
+  uint64_t read = 0;
+  ByteSource Source() {
+    return {"a.session", bytes.size(), [this](uint64_t offset, void* out, size_t size) {
+              if (read >= changes_at && then == Code::kIo) return Status(Code::kIo, "the disk is gone");
+              if (read >= changes_at) bytes[bytes.size() - 100] ^= 1;
+              if (read >= changes_at) changes_at = UINT64_MAX;
+              std::memcpy(out, bytes.data() + offset, size);
+              read += size;
+              return Status();
+            }};
+  }
+};
+
+// Five pages, of which the session has four; the file needs three.
+class WithoutRoomForBoth : public testing::Test {
+ protected:
+  WithoutRoomForBoth() : engine_(MakeFakeEngine({.n_ctx = 320, .max_sessions = 1})), session_(NewSession(*engine_)) {
+    file_.bytes = SavedBy(*engine_, *session_, saved_);
+    EXPECT_TRUE(session_->Truncate(0).ok());
+    Feed(*engine_, *session_, held_);
+  }
+  static std::string SavedBy(Engine& engine, Session& session, const std::vector<int32_t>& text) {
+    const TempFolder folder;
+    Feed(engine, session, text);
+    EXPECT_TRUE(engine.Save(session, folder.path() + "/a.session").ok());
+    return ReadWholeFile(folder.path() + "/a.session");
+  }
+  // Feed compares logits, which depend on all that the pages hold.
+  void ExpectHolds(const std::vector<int32_t>& text) {
+    ASSERT_TRUE(std::equal(text.begin(), text.end(), session_->tokens().begin(), session_->tokens().end()));
+    Feed(*engine_, *session_, Ids(5, 4));
+    ASSERT_TRUE(session_->Truncate(static_cast<int64_t>(text.size())).ok());
+  }
+
+  const std::vector<int32_t> saved_ = Ids(150), held_ = Ids(200, 3);
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Session> session_;
+  ChangingFile file_;
+};
+
+TEST_F(WithoutRoomForBoth, TheFilesTextTakesThePlaceOfTheOther) {
+  const Status restored = engine_->Read(*session_, file_.Source());
+  ASSERT_TRUE(restored.ok()) << restored.ToString();
+  ExpectHolds(saved_);
+  EXPECT_GT(file_.read, file_.bytes.size() + 3 * 64 * sizeof(int32_t)) << "it was checked first";
+  file_.read = 0;
+  ASSERT_TRUE(session_->Truncate(0).ok());
+  ASSERT_TRUE(engine_->Read(*session_, file_.Source()).ok());
+  EXPECT_LT(file_.read, file_.bytes.size() + 200) << "once is enough where there is room";
+}
+
+TEST_F(WithoutRoomForBoth, AFileThatDoesNotServeChangesNothing) {
+  const std::string good = file_.bytes;
+  for (const size_t at : {size_t{40}, good.size() / 2, good.size() - 100, good.size() - 1}) {
+    file_.bytes = good;
+    file_.bytes[at] ^= 1;
+    EXPECT_FALSE(engine_->Read(*session_, file_.Source()).ok()) << at;
+    ExpectHolds(held_);
+  }
+  file_.bytes = good.substr(0, good.size() - 1);
+  EXPECT_EQ(engine_->Read(*session_, file_.Source()).code(), Code::kCorrupt);
+  ExpectHolds(held_);
+  const auto larger = MakeFakeEngine({.n_ctx = 512});
+  file_.bytes = SavedBy(*larger, *NewSession(*larger), Ids(400));
+  EXPECT_EQ(engine_->Read(*session_, file_.Source()).code(), Code::kExhausted) << "400 tokens, 320 are allowed";
+  ExpectHolds(held_);
+  file_ = {good, good.size() / 2, Code::kIo};
+  EXPECT_EQ(engine_->Read(*session_, file_.Source()).code(), Code::kIo);
+  ExpectHolds(held_);
+}
+
+TEST_F(WithoutRoomForBoth, AStreamIsRefused) {
+  ByteSource stream = file_.Source();
+  stream.size.reset();
+  const Status status = engine_->Read(*session_, stream);
+  EXPECT_EQ(status.code(), Code::kExhausted);
+  EXPECT_THAT(status.ToString(), HasSubstr("truncate the session to 0 first: it keeps its 200 tokens"));
+  ExpectHolds(held_);
+  ASSERT_TRUE(session_->Truncate(0).ok());
+  ASSERT_TRUE(engine_->Read(*session_, stream).ok());
+  ExpectHolds(saved_);
+}
+
+TEST_F(WithoutRoomForBoth, AFileThatChangesAfterItWasCheckedLeavesNothing) {
+  const std::string good = file_.bytes;
+  for (const Code code : {Code::kCorrupt, Code::kIo}) {
+    file_ = {good, good.size() + 200, code};
+    const Status status = engine_->Read(*session_, file_.Source());
+    EXPECT_EQ(status.code(), code) << status.ToString();
+    EXPECT_THAT(status.ToString(), HasSubstr("the session is empty"));
+    EXPECT_EQ(session_->length(), 0);
+    file_ = {good};
+    ASSERT_TRUE(engine_->Read(*session_, file_.Source()).ok());
+    ExpectHolds(saved_);
+    ASSERT_TRUE(session_->Truncate(0).ok());
+    Feed(*engine_, *session_, held_);
+  }
 }
 
 TEST(EngineCache, AFileOfAnotherVariantNeedsConsent) {

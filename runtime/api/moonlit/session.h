@@ -33,16 +33,16 @@ MOONLIT_API moonlit_code moonlit_session_fork(moonlit_session* session, moonlit_
 MOONLIT_API size_t moonlit_session_tokens(const moonlit_session* session, int32_t* ids, size_t capacity);
 
 /* Writes the session (tokens and cache) to a file, which appears complete or not at all and must not be one of the model's.
- * One call at a time. */
+ * It has nothing of tokens that were truncated away. One call at a time. */
 MOONLIT_API moonlit_code moonlit_session_save(moonlit_session* session, const char* path, moonlit_error* error);
 enum {
   MOONLIT_ANY_VARIANT = 1 /* take a file of another kernel variant: what follows is as good, but not the same bits */
 };
 /* Makes the session what was saved. The model, its cache types and page_tokens must be the same, and the kernel variant unless
- * MOONLIT_ANY_VARIANT is set: MOONLIT_UNSUPPORTED tells what differs. A damaged file is MOONLIT_CORRUPT. On failure the session
- * keeps what it holds, so there must be room for both texts until the file is read: MOONLIT_EXHAUSTED where there is not, as with
- * max_sessions 1 when each takes more than half of the context. moonlit_session_truncate to 0 first makes room, and gives up that safety.
- * MOONLIT_EXHAUSTED is also a text that is longer than n_ctx. One call at a time. */
+ * MOONLIT_ANY_VARIANT is set: MOONLIT_UNSUPPORTED tells what differs. A damaged file is MOONLIT_CORRUPT, a text that is longer than
+ * n_ctx MOONLIT_EXHAUSTED. On failure the session keeps what it holds. Where there is no room for both texts, as with max_sessions 1
+ * when each takes more than half of the context, the file is read twice: it is checked, then what the session holds goes. If the file
+ * has changed since, or can't be read again, the session is empty, and the message says so. One call at a time. */
 MOONLIT_API moonlit_code moonlit_session_load(moonlit_session* session, const char* path, int flags,
                                               moonlit_error* error);
 
@@ -57,7 +57,9 @@ MOONLIT_API moonlit_code moonlit_session_saved_bytes(moonlit_session* session, u
 MOONLIT_API moonlit_code moonlit_session_write(moonlit_session* session, moonlit_write_fn write, void* user,
                                                moonlit_error* error);
 /* As moonlit_session_load, with its flags, checks and errors. Reads as many bytes as were written and none behind them. MOONLIT_IO: `read`
- * has given up, as it does where the bytes end too early. One call at a time. */
+ * has given up, as it does where the bytes end too early. They come once, so the session keeps what it holds until all are there:
+ * MOONLIT_EXHAUSTED where there is no room for both texts. moonlit_session_truncate to 0 first makes room, and gives up that safety.
+ * One call at a time. */
 MOONLIT_API moonlit_code moonlit_session_read(moonlit_session* session, moonlit_read_fn read, void* user, int flags,
                                               moonlit_error* error);
 
