@@ -189,9 +189,9 @@ void SetCommonKeys(HuggingFaceConfig& config, const Family& family, const std::s
 void RefuseForeignSettings(HuggingFaceConfig& config, const Family& family) {
   // Gemma's first configs have "gelu" in hidden_act for the form that its weights were made with, which is the other.
   const bool gelu = (family.flags & kTanhGelu) != 0;
-  if (gelu && !config.Is("hidden_act", "gelu")) config.Expect("hidden_act", "gelu_pytorch_tanh");
+  if (gelu && !config.Is("hidden_act", "gelu")) config.Expect("hidden_act", R"("gelu_pytorch_tanh")");
   if ((family.flags & kOwnActivation) == 0)
-    config.Expect(gelu ? "hidden_activation" : "hidden_act", gelu ? "gelu_pytorch_tanh" : "silu");
+    config.Expect(gelu ? "hidden_activation" : "hidden_act", gelu ? R"("gelu_pytorch_tanh")" : R"("silu")");
   if ((family.flags & kWindows) == 0) {
     const std::vector<bool> windowed = config.WindowedLayers();
     if (std::find(windowed.begin(), windowed.end(), true) != windowed.end())
@@ -199,14 +199,14 @@ void RefuseForeignSettings(HuggingFaceConfig& config, const Family& family) {
   }
   if (config.Has("quantization_config"))
     config.Refuse("quantization_config", "weights as they are, in F32, F16 or BF16 (of BitNet: a GGUF file)");
-  config.Expect("use_bidirectional_attention", false);
-  config.Expect("use_sliding_window", false);
-  if (std::string_view(family.architecture) != "olmo") config.Expect("clip_qkv", nullptr);
+  config.Expect("use_bidirectional_attention", "false");
+  config.Expect("use_sliding_window", "false");
+  if (std::string_view(family.architecture) != "olmo") config.Expect("clip_qkv", "null");
   if ((family.flags & kPartialRotary) == 0) config.ExpectWholeRotation();
-  config.Expect("decoder_sparse_step", 1);
-  config.Expect("mlp_only_layers", nlohmann::json::array());
+  config.Expect("decoder_sparse_step", "1");
+  config.Expect("mlp_only_layers", "[]");
   if (config.Experts() != 0 && std::string_view(family.architecture) != "llama")
-    config.Expect("norm_topk_prob", (family.flags & kNormalisedExperts) != 0);
+    config.Expect("norm_topk_prob", (family.flags & kNormalisedExperts) != 0 ? "true" : "false");
 }
 
 // transformers leaves out biases that the config denies.
@@ -230,15 +230,16 @@ void RefuseDeniedBiases(HuggingFaceConfig& config, const Family& family, const s
 
 }  // namespace
 
-Status CheckHuggingFaceFamily(const nlohmann::json& json, const std::vector<std::string>& names) {
+Status CheckHuggingFaceFamily(const Json& json, const std::vector<std::string>& names) {
   MOONLIT_ASSIGN_OR_RETURN(HuggingFaceConfig config, HuggingFaceConfig::Create(json));
   return FindFamily(config, names).status();
 }
 
-Result<MappedModel> MapHuggingFace(const nlohmann::json& json, const std::vector<std::string>& names) {
+Result<MappedModel> MapHuggingFace(const Json& json, const std::vector<std::string>& names) {
   MOONLIT_ASSIGN_OR_RETURN(HuggingFaceConfig config, HuggingFaceConfig::Create(json));
   MOONLIT_ASSIGN_OR_RETURN(const Family* family, FindFamily(config, names));
-  config.SetDefaults(nlohmann::json::parse(family->defaults));
+  MOONLIT_ASSIGN_OR_RETURN(const Json defaults, ParseJson(family->defaults));
+  config.SetDefaults(defaults);
   MappedModel model;
   const std::string prefix = std::string(family->architecture) + ".";
   model.metadata.Set("general.architecture", std::string(family->architecture));

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "nlohmann/json_fwd.hpp"
 #include "runtime/base/status.h"
+#include "runtime/json/json.h"
 #include "runtime/weights/metadata_map.h"
 #include "runtime/weights/row_order.h"
 
@@ -42,7 +42,7 @@ struct MappedModel {
 // are known), tensors that the architecture has no place for (up to eight kinds), a setting that changes what is computed and is not known here.
 // kCorrupt: a field that is missing or of another kind, an expert that is missing.
 // Of these errors the first alone, which needs no tensor: `names` tells more of what the architecture would need.
-Status CheckHuggingFaceFamily(const nlohmann::json& config, const std::vector<std::string>& names);
-Result<MappedModel> MapHuggingFace(const nlohmann::json& config, const std::vector<std::string>& names);
+Status CheckHuggingFaceFamily(const Json& config, const std::vector<std::string>& names);
+Result<MappedModel> MapHuggingFace(const Json& config, const std::vector<std::string>& names);
 
 }  // namespace moonlit

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
 #include "runtime/graph/graph.h"
@@ -10,11 +11,9 @@
 namespace moonlit {
 namespace {
 
-using Json = nlohmann::json;
-
 // For a message: JSON text, cut.
 std::string Shown(const Json& value) {
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  const std::string text = JsonForMessage(value, 61);
   return text.size() > 60 ? text.substr(0, 60) + "..." : text;
 }
 
@@ -45,9 +44,11 @@ constexpr Alias kAliases[] = {
     {"rope_theta", "rotary_emb_base"},
 };
 
-bool Absent(const Json& json, const char* field) {
-  const auto found = json.find(field);
-  return found == json.end() || found->is_null();
+// As a float, too.
+bool IsAboveZero(const Json& value) {
+  if (!value.is_number()) return false;
+  const auto narrow = static_cast<float>(value.AsDouble());
+  return std::isfinite(narrow) && narrow > 0;
 }
 
 }  // namespace
@@ -55,25 +56,27 @@ bool Absent(const Json& json, const char* field) {
 Result<HuggingFaceConfig> HuggingFaceConfig::Create(const Json& json) {
   if (!json.is_object()) return Errorf(Code::kCorrupt, "config.json: expected a JSON object");
   HuggingFaceConfig config;
-  Json& fields = config.json_ = json;
-  if (const auto text = json.find("text_config"); text != json.end() && text->is_object()) fields.update(*text);
-  if (const auto attention = fields.find("attn_config"); attention != fields.end() && attention->is_object()) {
-    const Json inner = *attention;
-    for (const auto& [name, value] : inner.items()) fields["attn_config." + name] = value;
-  }
+  const auto take = [&](const Json& object, const char* prefix) {
+    for (size_t i = 0; object.is_object() && i < object.size(); ++i)
+      config.fields_[prefix + std::string(object.Key(i))] = object[i];
+  };
+  take(json, "");
+  take(json.Get("text_config"), "");
+  take(config.Get("attn_config"), "attn_config.");
   for (const Alias& alias : kAliases) {
-    if (Absent(fields, alias.usual) && !Absent(fields, alias.other)) fields[alias.usual] = Json(fields[alias.other]);
+    if (!config.Has(alias.usual) && config.Has(alias.other)) config.fields_[alias.usual] = config.Get(alias.other);
   }
   return config;
 }
 
 void HuggingFaceConfig::SetDefaults(const Json& values) {
-  for (const auto& [field, value] : values.items()) {
-    const Json* rope = Rope();
-    if (json_.contains(field) || (rope != nullptr && rope->contains(field))) continue;
-    if (field == "rope_parameters" && rope != nullptr) continue;
-    if (!value.is_null()) {
-      json_[field] = value;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::string field(values.Key(i));
+    const Json rope = Rope();
+    if (fields_.count(field) != 0 || rope.Has(field)) continue;
+    if (field == "rope_parameters" && !rope.is_null()) continue;
+    if (!values[i].is_null()) {
+      fields_[field] = values[i];
       continue;
     }
     Fail(Errorf(Code::kCorrupt, "config.json: has no %s, which releases of transformers take for different values",
@@ -85,78 +88,86 @@ void HuggingFaceConfig::Fail(Status status) {
   if (status_.ok()) status_ = std::move(status);
 }
 
-const Json* HuggingFaceConfig::Find(const char* field) const {
-  const auto found = json_.find(field);
-  return found == json_.end() || found->is_null() ? nullptr : &*found;
+Json HuggingFaceConfig::Get(const char* field) const {
+  const auto found = fields_.find(std::string_view(field));
+  return found == fields_.end() ? Json() : found->second;
 }
 
 uint32_t HuggingFaceConfig::Count(const char* field) {
-  const Json* value = Find(field);
-  if (value == nullptr) {
+  const Json value = Get(field);
+  if (value.is_null()) {
     Fail(Errorf(Code::kCorrupt, "config.json: has no %s, which the architecture needs", field));
-  } else if (!value->is_number_unsigned() || value->get<uint64_t>() < 1 || value->get<uint64_t>() > INT32_MAX) {
-    Fail(Errorf(Code::kCorrupt, "config.json: %s: expected 1 to 2^31 - 1, found %s", field, Shown(*value).c_str()));
+  } else if (!value.is_unsigned() || value.AsUnsigned() < 1 || value.AsUnsigned() > INT32_MAX) {
+    Fail(Errorf(Code::kCorrupt, "config.json: %s: expected 1 to 2^31 - 1, found %s", field, Shown(value).c_str()));
   } else {
-    return static_cast<uint32_t>(value->get<uint64_t>());
+    return static_cast<uint32_t>(value.AsUnsigned());
   }
   return 1;
 }
 
 uint32_t HuggingFaceConfig::CountOrNone(const char* field) {
-  const Json* value = Find(field);
-  return value == nullptr || *value == 0 ? 0 : Count(field);
+  const Json value = Get(field);
+  return value.is_null() || (value.is_number() && value.AsDouble() == 0) ? 0 : Count(field);
 }
 
-bool HuggingFaceConfig::Is(const char* field, const char* text) const {
-  const Json* value = Find(field);
-  return value != nullptr && *value == text;
-}
+bool HuggingFaceConfig::Is(const char* field, const char* text) const { return Get(field).Is(text); }
 
 float HuggingFaceConfig::Number(const char* field) { return static_cast<float>(WideNumber(field)); }
 
 double HuggingFaceConfig::WideNumber(const char* field) {
-  const Json* value = Find(field);
-  if (value == nullptr) {
+  const Json value = Get(field);
+  if (value.is_null()) {
     Fail(Errorf(Code::kCorrupt, "config.json: has no %s, which the architecture needs", field));
-  } else if (!value->is_number() || !std::isfinite(value->get<float>())) {
-    Fail(Errorf(Code::kCorrupt, "config.json: %s: expected a number, found %s", field, Shown(*value).c_str()));
+  } else if (!value.is_number() || !std::isfinite(static_cast<float>(value.AsDouble()))) {
+    Fail(Errorf(Code::kCorrupt, "config.json: %s: expected a number, found %s", field, Shown(value).c_str()));
   } else {
-    return value->get<double>();
+    return value.AsDouble();
   }
   return 1;
 }
 
 bool HuggingFaceConfig::Flag(const char* field, bool otherwise) {
-  const Json* value = Find(field);
-  if (value == nullptr) return otherwise;
-  if (value->is_boolean()) return value->get<bool>();
-  Fail(Errorf(Code::kCorrupt, "config.json: %s: expected true or false, found %s", field, Shown(*value).c_str()));
+  const Json value = Get(field);
+  if (value.is_null()) return otherwise;
+  if (value.is_boolean()) return value.AsBoolean();
+  Fail(Errorf(Code::kCorrupt, "config.json: %s: expected true or false, found %s", field, Shown(value).c_str()));
   return otherwise;
 }
 
-void HuggingFaceConfig::Expect(const char* field, const Json& value) {
-  const Json* found = Find(field);
-  if (found == nullptr || *found == value) return;
-  Refuse(field, value.is_null() ? "models without it" : Shown(value));
+void HuggingFaceConfig::Expect(const char* field, std::string_view json) {
+  const Json found = Get(field);
+  if (found.is_null()) return;
+  const Result<Json> expected = ParseJson(json);
+  if (!expected.ok()) return Fail(expected.status());
+  if (found == *expected) return;
+  Refuse(field, expected.value().is_null() ? "models without it" : Shown(*expected));
+}
+
+void HuggingFaceConfig::ExpectNumber(const char* field, double value) {
+  const Json found = Get(field);
+  if (found.is_null() || (found.is_number() && found.AsDouble() == value)) return;
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  Refuse(field, text);
 }
 
 void HuggingFaceConfig::Refuse(const char* field, const std::string& computed) {
-  const Json* found = Find(field);
+  const Json found = Get(field);
   Fail(Errorf(Code::kUnsupported, "config.json: %s is %s, and this build can only compute %s", field,
-              found == nullptr ? "absent" : Shown(*found).c_str(), computed.c_str()));
+              found.is_null() ? "absent" : Shown(found).c_str(), computed.c_str()));
 }
 
 std::vector<bool> HuggingFaceConfig::WindowedLayers() {
   std::vector<bool> windowed;
-  const Json* types = Find("layer_types");
-  if (types == nullptr) return windowed;
-  if (!types->is_array() || types->size() != Layers()) {
-    Fail(Errorf(Code::kCorrupt, "config.json: layer_types: expected one a layer, found %s", Shown(*types).c_str()));
+  const Json types = Get("layer_types");
+  if (types.is_null()) return windowed;
+  if (!types.is_array() || types.size() != Layers()) {
+    Fail(Errorf(Code::kCorrupt, "config.json: layer_types: expected one a layer, found %s", Shown(types).c_str()));
     return windowed;
   }
-  for (const Json& type : *types) {
-    windowed.push_back(type == "sliding_attention");
-    if (type == "sliding_attention" || type == "full_attention") continue;
+  for (const Json type : types) {
+    windowed.push_back(type.Is("sliding_attention"));
+    if (type.Is("sliding_attention") || type.Is("full_attention")) continue;
     Fail(Errorf(Code::kUnsupported,
                 "config.json: layer_types has %s: this build knows full_attention, sliding_attention",
                 Shown(type).c_str()));
@@ -168,16 +179,16 @@ std::vector<bool> HuggingFaceConfig::WindowedLayers(uint32_t period) {
   if (Has("layer_types")) return WindowedLayers();
   std::string letters;
   for (const char* field : {"_sliding_window_pattern", "sliding_window_pattern"}) {
-    const Json* pattern = Find(field);
-    if (pattern == nullptr) continue;
-    if (!pattern->is_string()) {
+    const Json pattern = Get(field);
+    if (pattern.is_null()) continue;
+    if (!pattern.is_string()) {
       period = Count(field);
       continue;
     }
-    letters = pattern->get<std::string>();
+    letters = pattern.AsString();
     if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos) {
       Fail(Errorf(Code::kUnsupported, "config.json: %s is %s: expected L for a layer with a window, G for one without",
-                  field, Shown(*pattern).c_str()));
+                  field, Shown(pattern).c_str()));
       letters.clear();
     }
   }
@@ -189,14 +200,14 @@ std::vector<bool> HuggingFaceConfig::WindowedLayers(uint32_t period) {
 }
 
 std::string HuggingFaceConfig::ClassName() const {
-  const Json* classes = Find("architectures");
-  if (classes == nullptr || !classes->is_array() || classes->empty() || !(*classes)[0].is_string()) return "";
-  return (*classes)[0].get<std::string>();
+  const Json classes = Get("architectures");
+  if (!classes.is_array() || classes.empty() || !classes[0].is_string()) return "";
+  return std::string(classes[0].AsString());
 }
 
 std::string HuggingFaceConfig::ModelType() const {
-  const Json* type = Find("model_type");
-  return type != nullptr && type->is_string() ? type->get<std::string>() : std::string();
+  const Json type = Get("model_type");
+  return std::string(type.is_string() ? type.AsString() : "");
 }
 
 uint32_t HuggingFaceConfig::Layers() {
@@ -235,7 +246,7 @@ uint32_t HuggingFaceConfig::RotaryDim(double otherwise) {
 }
 
 void HuggingFaceConfig::ExpectLayerPeriod(size_t period) {
-  if (Find("layer_types") == nullptr) return Expect("sliding_window_pattern", period);
+  if (!Has("layer_types")) return Expect("sliding_window_pattern", std::to_string(period));
   const std::vector<bool> windowed = WindowedLayers();
   for (size_t i = 0; i < windowed.size(); ++i) {
     if (windowed[i] == ((i + 1) % period != 0)) continue;
@@ -245,7 +256,7 @@ void HuggingFaceConfig::ExpectLayerPeriod(size_t period) {
 }
 
 void HuggingFaceConfig::ExpectWholeRotation() {
-  Expect("partial_rotary_factor", 1.0);
+  Expect("partial_rotary_factor", "1.0");
   const double inside = RopeNumber("partial_rotary_factor", 1.0);
   if (inside == 1.0) return;
   Fail(
@@ -254,33 +265,31 @@ void HuggingFaceConfig::ExpectWholeRotation() {
              inside));
 }
 
-const Json* HuggingFaceConfig::Rope() const {
+Json HuggingFaceConfig::Rope() const {
   for (const char* field : {"rope_parameters", "rope_scaling"}) {
-    const Json* rope = Find(field);
-    if (rope == nullptr || !rope->is_object() || rope->empty()) continue;
-    const auto full = rope->find("full_attention");
-    return full != rope->end() && full->is_object() ? &*full : rope;
+    const Json rope = Get(field);
+    if (!rope.is_object() || rope.empty()) continue;
+    const Json full = rope.Get("full_attention");
+    return full.is_object() ? full : rope;
   }
-  return nullptr;
+  return Json();
 }
 
 std::string HuggingFaceConfig::RopeType() const {
-  const Json* rope = Rope();
-  if (rope == nullptr) return "default";
+  const Json rope = Rope();
   for (const char* field : {"rope_type", "type"}) {
-    if (const auto found = rope->find(field); found != rope->end() && found->is_string())
-      return *found == "su" ? "longrope" : found->get<std::string>();  // its name at first
+    if (const Json found = rope.Get(field); found.is_string())
+      return std::string(found.Is("su") ? "longrope" : found.AsString());  // its name at first
   }
   return "default";
 }
 
 double HuggingFaceConfig::RopeNumber(const char* field, double otherwise) {
-  const Json* rope = Rope();
-  const auto found = rope == nullptr ? Json::const_iterator() : rope->find(field);
-  if (rope == nullptr || found == rope->end() || found->is_null()) return otherwise;
-  if (found->is_number() && std::isfinite(found->get<float>()) && found->get<float>() > 0) return found->get<double>();
+  const Json found = Rope().Get(field);
+  if (found.is_null()) return otherwise;
+  if (IsAboveZero(found)) return found.AsDouble();
   Fail(Errorf(Code::kCorrupt, "config.json: RoPE's %s: expected a number above 0, found %s", field,
-              Shown(*found).c_str()));
+              Shown(found).c_str()));
   return otherwise;
 }
 
@@ -299,50 +308,45 @@ double HuggingFaceConfig::RopeTheta() {
   return Has("rope_theta") ? WideNumber("rope_theta") : 0;
 }
 
+void HuggingFaceConfig::CheckRopeField(const Json& value, const char* field, JsonType kind, const char* expected) {
+  if (value.is_null() || value.type() == kind || (kind == JsonType::kDouble && value.is_number())) return;
+  Fail(Errorf(Code::kCorrupt, "config.json: RoPE's %s: expected %s, found %s", field, expected, Shown(value).c_str()));
+}
+
 void HuggingFaceConfig::CheckRopeFields() {
-  const auto expect = [this](const Json& parent, const char* field, Json::value_t kind, const char* expected) {
-    const auto found = parent.find(field);
-    if (found == parent.end() || found->is_null() || found->type() == kind) return;
-    if (kind == Json::value_t::number_float && found->is_number()) return;
-    Fail(Errorf(Code::kCorrupt, "config.json: RoPE's %s: expected %s, found %s", field, expected,
-                Shown(*found).c_str()));
-  };
   const auto check = [&](const Json& rope) {
-    for (const char* field : {"rope_type", "type"}) expect(rope, field, Json::value_t::string, "a name");
+    for (const char* field : {"rope_type", "type"}) CheckRopeField(rope.Get(field), field, JsonType::kString, "a name");
     for (const char* field : {"rope_theta", "factor", "partial_rotary_factor", "original_max_position_embeddings"})
-      expect(rope, field, Json::value_t::number_float, "a number");
+      CheckRopeField(rope.Get(field), field, JsonType::kDouble, "a number");
   };
-  const Json parameters = json_.value("rope_parameters", Json()), scaling = json_.value("rope_scaling", Json());
+  const Json parameters = Get("rope_parameters"), scaling = Get("rope_scaling");
   if (parameters.is_object() && scaling.is_object() && !parameters.empty() && !scaling.empty() && parameters != scaling)
     Refuse("rope_scaling", "what rope_parameters says (transformers 4 and 5 differ in which of both they take)");
   for (const char* field : {"rope_parameters", "rope_scaling"}) {
-    expect(json_, field, Json::value_t::object, "an object");
-    const Json* rope = Find(field);
-    if (rope == nullptr || !rope->is_object()) continue;
-    check(*rope);
+    const Json rope = Get(field);
+    CheckRopeField(rope, field, JsonType::kObject, "an object");
+    check(rope);
     for (const char* layers : {"full_attention", "sliding_attention"}) {
-      expect(*rope, layers, Json::value_t::object, "an object");
-      if (const auto found = rope->find(layers); found != rope->end() && found->is_object()) check(*found);
+      CheckRopeField(rope.Get(layers), layers, JsonType::kObject, "an object");
+      check(rope.Get(layers));
     }
-    const auto sliding = rope->find("sliding_attention");
-    if (sliding == rope->end() || !sliding->is_object()) continue;
-    if (const std::string type = sliding->value("rope_type", Json("default")).dump(); type != "\"default\"") {
-      Fail(Errorf(Code::kUnsupported,
-                  "config.json: RoPE of sliding_attention is %s, and this build can only compute default",
-                  type.substr(0, 60).c_str()));
-    }
+    CheckSlidingRope(rope.Get("sliding_attention"));
   }
+}
+
+void HuggingFaceConfig::CheckSlidingRope(const Json& sliding) {
+  const Json type = sliding.Get("rope_type");
+  if (!sliding.Has("rope_type") || type.Is("default")) return;
+  Fail(Errorf(Code::kUnsupported,
+              "config.json: RoPE of sliding_attention is %s, and this build can only compute default",
+              JsonForMessage(type, 60).c_str()));
 }
 
 // Gemma 3's layers with a window have a base of their own.
 double HuggingFaceConfig::SlidingRopeTheta() {
   if (Has("rope_local_base_freq")) return WideNumber("rope_local_base_freq");
-  const Json* rope = Find("rope_parameters");
-  if (rope == nullptr || !rope->is_object()) return 0;
-  const auto sliding = rope->find("sliding_attention");
-  if (sliding == rope->end() || !sliding->is_object()) return 0;
-  const auto theta = sliding->find("rope_theta");
-  return theta != sliding->end() && theta->is_number() && theta->get<float>() > 0 ? theta->get<double>() : 0;
+  const Json theta = Get("rope_parameters").Get("sliding_attention").Get("rope_theta");
+  return theta.is_number() && static_cast<float>(theta.AsDouble()) > 0 ? theta.AsDouble() : 0;
 }
 
 // Parts of YaRN that this build computes in one way only.
@@ -354,13 +358,11 @@ void HuggingFaceConfig::RefuseOtherYarn() {
         "config.json: RoPE's attention_factor is %g, and this build can only compute 0.1 ln(factor) + 1, here %g",
         given, usual));
   }
-  const Json* rope = Rope();
   for (const char* field : {"mscale", "mscale_all_dim", "truncate"}) {
-    if (rope == nullptr) break;
-    const auto found = rope->find(field);
-    if (found == rope->end() || found->is_null() || (found->is_boolean() && found->get<bool>())) continue;
+    const Json found = Rope().Get(field);
+    if (found.is_null() || (found.is_boolean() && found.AsBoolean())) continue;
     Fail(Errorf(Code::kUnsupported, "config.json: RoPE has %s %s, which this build can't compute", field,
-                Shown(*found).c_str()));
+                Shown(found).c_str()));
   }
 }
 
@@ -411,13 +413,11 @@ double HuggingFaceConfig::LongRopeMagnitude() {
 
 std::vector<float> HuggingFaceConfig::RopeFactors(const char* field, size_t count) {
   std::vector<float> factors;
-  const Json* rope = Rope();
-  const auto found = rope->find(field);
-  for (const Json& value : found != rope->end() && found->is_array() ? *found : Json::array()) {
-    if (value.is_number() && std::isfinite(value.get<float>()) && value.get<float>() > 0)
-      factors.push_back(value.get<float>());
+  const Json found = Rope().Get(field);
+  for (size_t i = 0; found.is_array() && i < found.size(); ++i) {
+    if (IsAboveZero(found[i])) factors.push_back(static_cast<float>(found[i].AsDouble()));
   }
-  if (factors.size() == count && found->size() == count) return factors;
+  if (factors.size() == count && found.size() == count) return factors;
   Fail(Errorf(Code::kCorrupt, "config.json: RoPE's %s: expected %zu numbers above 0", field, count));
   return {};
 }

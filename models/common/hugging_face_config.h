@@ -4,13 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "models/common/hugging_face.h"
-#include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
+#include "runtime/json/json.h"
 #include "runtime/weights/metadata_map.h"
 
 namespace moonlit {
@@ -21,13 +22,13 @@ class HuggingFaceConfig {
  public:
   // Fields of "text_config" count as if they stood at the top, those of "attn_config" as "attn_config.field". Fields that families
   // call otherwise (n_embd, d_model) are read by the usual names. kCorrupt: no JSON object.
-  static Result<HuggingFaceConfig> Create(const nlohmann::json& json);
+  static Result<HuggingFaceConfig> Create(const Json& json);
 
   // Takes these values for fields that are not there at all: where null means "without", it stays. A null among the values is a fault
   // (kCorrupt) that names the field.
-  void SetDefaults(const nlohmann::json& values);
+  void SetDefaults(const Json& values);
 
-  bool Has(const char* field) const { return Find(field) != nullptr; }
+  bool Has(const char* field) const { return !Get(field).is_null(); }
   bool Is(const char* field, const char* text) const;
   // 1 to 2^31 - 1.
   uint32_t Count(const char* field);
@@ -35,8 +36,9 @@ class HuggingFaceConfig {
   uint32_t CountOrNone(const char* field);
   float Number(const char* field);
   bool Flag(const char* field, bool otherwise);
-  // A fault (kUnsupported) when the field is there with another value.
-  void Expect(const char* field, const nlohmann::json& value);
+  // A fault (kUnsupported) when the field is there with another value than this JSON text; than this number.
+  void Expect(const char* field, std::string_view json);
+  void ExpectNumber(const char* field, double value);
 
   // "layer_types": whether a layer sees a window only; empty when the config does not say. kUnsupported: other kinds of layers.
   std::vector<bool> WindowedLayers();
@@ -71,12 +73,14 @@ class HuggingFaceConfig {
   const Status& status() const { return status_; }
 
  private:
-  const nlohmann::json* Find(const char* field) const;
+  Json Get(const char* field) const;  // null when absent
   double WideNumber(const char* field);
   // Every RoPE field of a wrong kind.
   void CheckRopeFields();
+  void CheckRopeField(const Json& value, const char* field, JsonType kind, const char* expected);
+  void CheckSlidingRope(const Json& sliding);
   // "rope_parameters" (where layers differ: those of full attention), or "rope_scaling" as it was called before; null when absent.
-  const nlohmann::json* Rope() const;
+  Json Rope() const;
   std::string RopeType() const;
   double RopeNumber(const char* field, double otherwise);
   double NeededRopeNumber(const char* field);
@@ -88,7 +92,7 @@ class HuggingFaceConfig {
   void RefuseOtherYarn();
   void Fail(Status status);
 
-  nlohmann::json json_;
+  std::map<std::string, Json, std::less<>> fields_;
   Status status_;
 };
 

@@ -52,11 +52,13 @@ void MistralKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataM
 
 void SmolLm3Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
   LlamaKeys(config, prefix, metadata);
-  config.Expect("no_rope_layer_interval", 4);
+  config.Expect("no_rope_layer_interval", "4");
   if (!config.Has("no_rope_layers")) return;
-  nlohmann::json usual = nlohmann::json::array();
-  for (uint32_t layer = 1; layer <= config.Layers(); ++layer) usual.push_back(layer % 4 != 0 ? 1 : 0);
-  config.Expect("no_rope_layers", usual);
+  std::string usual = "[";
+  const uint32_t layers = config.Layers();
+  for (uint32_t layer = 1; layer <= layers; ++layer)
+    usual += std::string(layer > 1 ? "," : "") + (layer % 4 != 0 ? "1" : "0");
+  config.Expect("no_rope_layers", usual + "]");
 }
 
 void QwenMoeKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
@@ -96,17 +98,15 @@ void GemmaKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap
   }
   const bool largest = config.Layers() == (usual == 2 ? kLayersOfLargestGemma2 : kLayersOfLargestGemma3);
   const double by_width = double{1} * config.Count("hidden_size") / config.Count("num_attention_heads");
-  config.Expect("query_pre_attn_scalar", largest ? by_width : config.HeadDim());
+  config.ExpectNumber("query_pre_attn_scalar", largest ? by_width : config.HeadDim());
 }
 
 // Its class has no such field, but its attention reads one.
-void OlmoeKeys(HuggingFaceConfig& config, const std::string&, MetadataMap&) {
-  config.Expect("sliding_window", nullptr);
-}
+void OlmoeKeys(HuggingFaceConfig& config, const std::string&, MetadataMap&) { config.Expect("sliding_window", "null"); }
 
 void ArceeKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
   LlamaKeys(config, prefix, metadata);
-  config.Expect("hidden_act", "relu2");
+  config.Expect("hidden_act", R"("relu2")");
 }
 
 // Its norms have no weights, and their epsilon is a constant of its code.
@@ -121,7 +121,7 @@ void StableLmKeys(HuggingFaceConfig& config, const std::string& prefix, Metadata
 }
 
 void StarCoder2Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
-  config.Expect("hidden_act", "gelu_pytorch_tanh");
+  config.Expect("hidden_act", R"("gelu_pytorch_tanh")");
   WindowKeys(config, prefix, metadata);
 }
 
@@ -153,8 +153,8 @@ void Olmo3Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap
 
 void PhiKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
   Glm4Keys(config, prefix, metadata);
-  config.Expect("hidden_act", "gelu_new");
-  config.Expect("qk_layernorm", false);
+  config.Expect("hidden_act", R"("gelu_new")");
+  config.Expect("qk_layernorm", "false");
 }
 
 void Phi3Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
@@ -175,7 +175,7 @@ void NemotronKeys(HuggingFaceConfig& config, const std::string& prefix, Metadata
   metadata.Set(prefix + "attention.layer_norm_rms_epsilon", config.Number("norm_eps"));
   metadata.Set(prefix + "rope.dimension_count", config.RotaryDim(0.5));
   SetPlainRopeType(prefix, "none", metadata);
-  config.Expect("hidden_act", "relu2");
+  config.Expect("hidden_act", R"("relu2")");
 }
 
 void BitNetKeys(HuggingFaceConfig&, const std::string& prefix, MetadataMap& metadata) {
@@ -186,9 +186,9 @@ void BitNetKeys(HuggingFaceConfig&, const std::string& prefix, MetadataMap& meta
 // Heads of global layers are larger; the last layers read the keys and values of earlier ones, and may have wider networks.
 void Gemma4Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
   SetWindowedLayers(config, prefix, 6, metadata);
-  for (const char* refused : {"attention_k_eq_v", "enable_moe_block"}) config.Expect(refused, false);
-  config.Expect("num_global_key_value_heads", nullptr);
-  config.Expect("vocab_size_per_layer_input", config.Count("vocab_size"));
+  for (const char* refused : {"attention_k_eq_v", "enable_moe_block"}) config.Expect(refused, "false");
+  config.Expect("num_global_key_value_heads", "null");
+  config.Expect("vocab_size_per_layer_input", std::to_string(config.Count("vocab_size")));
   const uint32_t head = config.Count("global_head_dim"), local_head = config.Count("head_dim");
   for (const char* key : {"attention.key_length", "attention.value_length", "rope.dimension_count"}) {
     metadata.Set(prefix + key, head);
@@ -208,20 +208,20 @@ void Gemma4Keys(HuggingFaceConfig& config, const std::string& prefix, MetadataMa
 }
 
 void Gpt2Keys(HuggingFaceConfig& config, const std::string&, MetadataMap&) {
-  config.Expect("hidden_act", "gelu_new");
-  config.Expect("scale_attn_weights", true);
-  config.Expect("scale_attn_by_inverse_layer_idx", false);
-  config.Expect("add_cross_attention", false);
+  config.Expect("hidden_act", R"("gelu_new")");
+  config.Expect("scale_attn_weights", "true");
+  config.Expect("scale_attn_by_inverse_layer_idx", "false");
+  config.Expect("add_cross_attention", "false");
 }
 
 void StarCoderKeys(HuggingFaceConfig& config, const std::string&, MetadataMap&) {
-  config.Expect("hidden_act", "gelu_pytorch_tanh");
-  config.Expect("scale_attn_weights", true);
-  config.Expect("add_cross_attention", false);
+  config.Expect("hidden_act", R"("gelu_pytorch_tanh")");
+  config.Expect("scale_attn_weights", "true");
+  config.Expect("add_cross_attention", "false");
 }
 
 void GptNeoXKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
-  config.Expect("hidden_act", "gelu");
+  config.Expect("hidden_act", R"("gelu")");
   metadata.Set(prefix + "rope.dimension_count", config.RotaryDim(0.25));
   metadata.Set(prefix + "use_parallel_residual", config.Flag("use_parallel_residual", true));
 }
@@ -229,17 +229,17 @@ void GptNeoXKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataM
 // ALiBi reads texts of any length; where the config says none, llama.cpp's converter takes the width.
 void BloomKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
   metadata.Set(prefix + "context_length", config.Count(config.Has("seq_length") ? "seq_length" : "hidden_size"));
-  config.Expect("apply_residual_connection_post_layernorm", false);
+  config.Expect("apply_residual_connection_post_layernorm", "false");
 }
 
 void FalconKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
   const char* context = "max_position_embeddings";
   metadata.Set(prefix + "context_length", config.Has(context) ? config.Count(context) : uint32_t{2048});
   metadata.Set(prefix + "tensor_data_layout", std::string("jploski"));
-  config.Expect("hidden_act", "gelu");
+  config.Expect("hidden_act", R"("gelu")");
   // transformers rounds the biases to bfloat16 on their way, which changes them from position 256 on; here they are as the paper has them.
   if (config.Flag("alibi", false)) metadata.Set(prefix + "attention.max_alibi_bias", 8.0f);
-  if (config.Flag("new_decoder_architecture", false)) config.Expect("parallel_attn", true);
+  if (config.Flag("new_decoder_architecture", false)) config.Expect("parallel_attn", "true");
 }
 
 void MptKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
@@ -249,16 +249,16 @@ void MptKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& 
   if (!config.Has("layer_norm_eps")) metadata.Set(prefix + "attention.layer_norm_epsilon", 1e-5f);
   if (config.Has("attn_config.clip_qkv"))
     metadata.Set(prefix + "attention.clamp_kqv", config.Number("attn_config.clip_qkv"));
-  for (const char* field : {"attn_config.softmax_scale", "logit_scale"}) config.Expect(field, nullptr);
+  for (const char* field : {"attn_config.softmax_scale", "logit_scale"}) config.Expect(field, "null");
   for (const char* field : {"attn_config.qk_ln", "attn_config.qk_gn", "attn_config.prefix_lm", "attn_config.rope"})
-    config.Expect(field, false);
-  config.Expect("attn_config.sliding_window_size", -1);
+    config.Expect(field, "false");
+  config.Expect("attn_config.sliding_window_size", "-1");
 }
 
 void BertKeys(HuggingFaceConfig& config, const std::string& prefix, MetadataMap& metadata) {
-  config.Expect("hidden_act", "gelu");
-  config.Expect("position_embedding_type", "absolute");
-  for (const char* field : {"is_decoder", "add_cross_attention"}) config.Expect(field, false);
+  config.Expect("hidden_act", R"("gelu")");
+  config.Expect("position_embedding_type", R"("absolute")");
+  for (const char* field : {"is_decoder", "add_cross_attention"}) config.Expect(field, "false");
   metadata.Set(prefix + "attention.causal", false);
   metadata.Set("tokenizer.ggml.token_type_count", config.Count("type_vocab_size"));
 }

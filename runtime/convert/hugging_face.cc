@@ -11,19 +11,16 @@
 #include <vector>
 
 #include "models/common/hugging_face.h"
-#include "nlohmann/json.hpp"
 #include "runtime/base/file.h"
 #include "runtime/convert/check_model.h"
 #include "runtime/convert/hugging_face_source.h"
 #include "runtime/convert/write_tensors.h"
-#include "runtime/text/bounded_json.h"
+#include "runtime/json/json.h"
 #include "runtime/text/tokenizer_json.h"
 #include "runtime/text/tokenizer_json_parts.h"
 
 namespace moonlit {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr uint64_t kMostJsonBytes = uint64_t{256} << 20;
 
@@ -43,9 +40,9 @@ Result<Json> ReadConfig(const std::string& folder) {
                   folder.c_str());
   }
   MOONLIT_RETURN_IF_ERROR(text.status());
-  Json config = ParseBoundedJson(*text);
-  if (config.is_object()) return config;
-  return Errorf(Code::kCorrupt, "file %s: expected a JSON object, nested at most %d deep; download it again",
+  Result<Json> config = ParseJson(*text);
+  if (config.status().code() == Code::kOutOfMemory || (config.ok() && config->is_object())) return config;
+  return Errorf(Code::kCorrupt, "file %s: expected a JSON object, nested at most %zu deep; download it again",
                 path.c_str(), kMostJsonDepth);
 }
 
@@ -113,9 +110,11 @@ void SetTokenizerKeys(const TokenizerData& data, MetadataMap* metadata) {
 Status SetPooling(const std::string& folder, const std::string& architecture, MetadataMap* metadata) {
   MOONLIT_ASSIGN_OR_RETURN(const std::string text, ReadOptional(folder + "/modules.json"));
   if (text.empty()) return Status();
-  const Json modules = ParseBoundedJson(text);
-  if (!modules.is_array()) return Errorf(Code::kCorrupt, "folder %s: modules.json: expected an array", folder.c_str());
-  for (const Json& module : modules) {
+  const Result<Json> modules = ParseJson(text);
+  if (modules.status().code() == Code::kOutOfMemory) return modules.status();
+  if (!modules.ok() || !modules.value().is_array())
+    return Errorf(Code::kCorrupt, "folder %s: modules.json: expected an array", folder.c_str());
+  for (const Json module : *modules) {
     const std::string type = json_parts::Text(module, "type"), path = json_parts::Text(module, "path");
     if (type.ends_with(".Transformer") || type.ends_with(".Normalize")) continue;
     if (!type.ends_with(".Pooling") || path.empty() || path.find_first_of("/\\.") != std::string::npos) {
@@ -124,11 +123,13 @@ Status SetPooling(const std::string& folder, const std::string& architecture, Me
                     folder.c_str(), type.substr(0, 80).c_str(), path.substr(0, 80).c_str());
     }
     MOONLIT_ASSIGN_OR_RETURN(const std::string config, ReadText(folder + "/" + path + "/config.json", kMostJsonBytes));
-    Json pooling = ParseBoundedJson(config);
-    if (!pooling.is_object()) pooling = Json::object();
+    const Result<Json> pooling = ParseJson(config);
+    if (pooling.status().code() == Code::kOutOfMemory) return pooling.status();
     std::string chosen;
-    for (const auto& [mode, on] : pooling.items()) {
-      if (mode.starts_with("pooling_mode_") && on == true) chosen += (chosen.empty() ? "" : ", ") + mode;
+    for (size_t i = 0; pooling.ok() && pooling->is_object() && i < pooling->size(); ++i) {
+      const std::string mode(pooling->Key(i));
+      if (mode.starts_with("pooling_mode_") && json_parts::Flag(*pooling, mode.c_str(), false))
+        chosen += (chosen.empty() ? "" : ", ") + mode;
     }
     static constexpr std::pair<const char*, uint32_t> kModes[] = {
         {"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
@@ -238,11 +239,11 @@ Result<std::shared_ptr<const MetadataMap>> OpenHuggingFaceTokenizer(const std::s
   Result<MappedModel> mapped = MapHuggingFace(config, {});
   if (!mapped.ok()) return mapped.status().WithContext("folder " + folder);
   MOONLIT_ASSIGN_OR_RETURN(const std::string architecture, mapped->metadata.GetString("general.architecture"));
-  const Json size = config.value("vocab_size", Json());
-  const bool stated = size.is_number_unsigned() && size.get<uint64_t>() <= (uint64_t{1} << 24);
+  const Json size = config.Get("vocab_size");
+  const bool stated = size.is_unsigned() && size.AsUnsigned() <= (uint64_t{1} << 24);
   MOONLIT_ASSIGN_OR_RETURN(
       const TokenizerData tokenizer,
-      ReadTokenizer(folder, pre, architecture, stated ? static_cast<size_t>(size.get<uint64_t>()) : 0));
+      ReadTokenizer(folder, pre, architecture, stated ? static_cast<size_t>(size.AsUnsigned()) : 0));
   SetTokenizerKeys(tokenizer, &mapped->metadata);
   return std::make_shared<const MetadataMap>(std::move(mapped->metadata));
 }

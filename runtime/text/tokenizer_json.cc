@@ -6,9 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "nlohmann/json.hpp"
 #include "runtime/base/log.h"
-#include "runtime/text/bounded_json.h"
+#include "runtime/json/json.h"
 #include "runtime/text/pretokenizer.h"
 #include "runtime/text/sentencepiece_model.h"
 #include "runtime/text/replace_all.h"
@@ -18,8 +17,6 @@
 
 namespace moonlit {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr char kFile[] = "tokenizer.json";
 constexpr float kOutsideScore = -10000;  // of tokens that a SentencePiece model does not have
@@ -41,13 +38,24 @@ bool IsByteToken(std::string_view token) {
   return token.size() == 6 && token.starts_with("<0x") && token[5] == '>' && hex(token[3]) && hex(token[4]);
 }
 
+// Of a token, as a file gives it.
+struct Id {
+  Id(const Json& value) : found(value), known(value.is_unsigned()), number(known ? value.AsUnsigned() : 0) {}  // NOLINT
+  Id(uint64_t value) : known(true), number(value) {}                                                           // NOLINT
+  std::string Shown() const { return known ? std::to_string(number) : JsonForMessage(found, 40); }
+
+  Json found;
+  bool known;  // else `found` is no id
+  uint64_t number;
+};
+
 class Importer {
  public:
   Importer(const TokenizerFiles& files, const Json& json, const Json& config, const Json& model_config)
       : files_(files), json_(json), config_(config), model_config_(model_config) {}
 
   Result<TokenizerData> Run() {
-    const Json& model = json_parts::Field(json_, "model");
+    const Json model = json_.Get("model");
     MOONLIT_ASSIGN_OR_RETURN(kind_, KindOf(model));
     MOONLIT_RETURN_IF_ERROR(json_parts::RefuseForeignParts(json_, kind_));
     MOONLIT_RETURN_IF_ERROR(ReadVocabulary(model));
@@ -72,21 +80,25 @@ class Importer {
     kind_ = json_parts::JsonKind::kPieces;
     data_.model = "llama";
     data_.pre = "default";
-    const Json& decoder = json_parts::Field(config_, "added_tokens_decoder");
+    const Json decoder = config_.Get("added_tokens_decoder");
     most_ = files_.vocab_size != 0 ? files_.vocab_size : model.pieces.size() + added.size() + decoder.size();
     for (size_t i = 0; i < model.pieces.size(); ++i) {
       const SentencePieceModel::Piece& piece = model.pieces[i];
       const bool spaces = piece.type == TokenType::kUserDefined && HasMetaSpace(piece.text);  // as those of AddToken
       MOONLIT_RETURN_IF_ERROR(Place(piece.text, i, spaces ? TokenType::kNormal : piece.type, false));
     }
-    for (const auto& [content, id] : added.items()) {
+    for (size_t i = 0; i < added.size(); ++i) {
+      const std::string content(added.Key(i));
+      const Id id = added[i];
       if (IsBeyond(content, id) || IsOfSpaces(content, id)) continue;
       MOONLIT_RETURN_IF_ERROR(Place(content, id, TokenType::kUserDefined, true));
     }
-    for (const auto& [id, token] : decoder.items()) {
+    if (!decoder.is_null() && !decoder.is_object()) return Broken("added_tokens_decoder: expected an object of ids");
+    for (size_t i = 0; i < decoder.size(); ++i) {
+      const std::string id(decoder.Key(i));
       if (id.empty() || id.size() > 8 || id.find_first_not_of("0123456789") != std::string::npos)
         return Broken("added_tokens_decoder: expected an id, found \"" + id.substr(0, 40) + "\"");
-      MOONLIT_RETURN_IF_ERROR(AddToken(token, static_cast<uint64_t>(std::stoul(id)), true));
+      MOONLIT_RETURN_IF_ERROR(AddToken(decoder[i], uint64_t{std::stoul(id)}, true));
     }
     WarnOfBeyond();
     FillHoles();
@@ -98,8 +110,8 @@ class Importer {
     SetPieceIds(model);
     data_.add_space_prefix = json_parts::Flag(config_, "add_prefix_space", model.add_space_prefix);
     // Where nothing is said, there is a BOS if there is a token for it.
-    const Json& begins = json_parts::Field(config_, "add_bos_token");
-    if (begins.is_boolean()) data_.add_bos = begins.get<bool>();
+    const Json begins = config_.Get("add_bos_token");
+    if (begins.is_boolean()) data_.add_bos = begins.AsBoolean();
     data_.add_eos = json_parts::Flag(config_, "add_eos_token", false);
     SetChatTemplate();
     data_.architecture = std::string(files_.architecture);
@@ -114,7 +126,7 @@ class Importer {
   static Result<json_parts::JsonKind> KindOf(const Json& model) {
     const std::string type = json_parts::Text(model, "type");
     if (type == "WordPiece") return json_parts::JsonKind::kWords;
-    if (!model.is_object() || (type.empty() ? !model.contains("merges") : type != "BPE")) {
+    if (!model.is_object() || (type.empty() ? !model.Has("merges") : type != "BPE")) {
       return Errorf(Code::kUnsupported,
                     "%s: model of type \"%s\": this build reads BPE, byte-level or with byte fallback, and WordPiece",
                     kFile, type.substr(0, 40).c_str());
@@ -151,7 +163,7 @@ class Importer {
       std::string& token = data_.tokens[i];
       token = token.starts_with("##") ? token.substr(2) : std::string(kMetaSpace) + token;
     }
-    json_parts::ForEachStep(json_parts::Field(json_, "normalizer"), "normalizers", [&](const Json& step) {
+    json_parts::ForEachStep(json_.Get("normalizer"), "normalizers", [&](const Json& step) {
       const bool lowercase = json_parts::Flag(step, "lowercase", true);
       const bool strip = json_parts::Flag(step, "strip_accents", lowercase);
       if (!lowercase) data_.normalizer_lowercase = false;
@@ -169,12 +181,12 @@ class Importer {
   }
 
   // Places a token; ids are those of rows of the embedding.
-  Status Place(const std::string& token, const Json& id, TokenType type, bool replace) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= most_) {
+  Status Place(const std::string& token, const Id& id, TokenType type, bool replace) {
+    if (!id.known || id.number >= most_) {
       return Broken("token \"" + token.substr(0, 40) + "\": expected an id below " + std::to_string(most_) +
-                    ", found " + id.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40));
+                    ", found " + id.Shown());
     }
-    const auto index = static_cast<size_t>(id.get<uint64_t>());
+    const auto index = static_cast<size_t>(id.number);
     if (index >= data_.tokens.size()) {
       data_.tokens.resize(index + 1);
       data_.token_types.resize(index + 1, static_cast<int32_t>(TokenType::kUndefined));
@@ -187,28 +199,29 @@ class Importer {
   }
 
   Status ReadVocabulary(const Json& model) {
-    const Json& vocabulary = json_parts::Field(model, "vocab");
+    const Json vocabulary = model.Get("vocab");
     if (!vocabulary.is_object() || vocabulary.empty()) return Broken("model.vocab: expected an object of tokens");
-    const Json& added = json_parts::Field(json_, "added_tokens");
+    const Json added = json_.Get("added_tokens");
     most_ = files_.vocab_size != 0 ? files_.vocab_size : vocabulary.size() + (added.is_array() ? added.size() : 0);
-    for (const auto& [token, id] : vocabulary.items()) {
+    for (size_t i = 0; i < vocabulary.size(); ++i) {
+      const std::string token(vocabulary.Key(i));
       const TokenType type = pieces() && IsByteToken(token) ? TokenType::kByte : TokenType::kNormal;
-      MOONLIT_RETURN_IF_ERROR(Place(token, id, type, false));
+      MOONLIT_RETURN_IF_ERROR(Place(token, vocabulary[i], type, false));
     }
     return Status();
   }
 
   Status ReadAddedTokens() {
-    const Json& added = json_parts::Field(json_, "added_tokens");
+    const Json added = json_.Get("added_tokens");
     if (!added.is_array()) return Status();
-    for (const Json& token : added) MOONLIT_RETURN_IF_ERROR(AddToken(token, json_parts::Field(token, "id"), !pieces()));
+    for (const Json token : added) MOONLIT_RETURN_IF_ERROR(AddToken(token, token.Get("id"), !pieces()));
     return Status();
   }
 
   // Models of one family share a tokenizer, and the smaller ones have no row for tokens that are not theirs (Gemma 3's
   // <image_soft_token>). llama.cpp's converter leaves such added tokens out, too.
-  bool IsBeyond(const std::string& content, const Json& id) {
-    if (files_.vocab_size == 0 || !id.is_number_unsigned() || id.get<uint64_t>() < files_.vocab_size) return false;
+  bool IsBeyond(const std::string& content, const Id& id) {
+    if (files_.vocab_size == 0 || !id.known || id.number < files_.vocab_size) return false;
     if (beyond_++ == 0) first_beyond_ = content;
     return true;
   }
@@ -224,13 +237,13 @@ class Importer {
 
   // An added token that the model itself has too, with U+2581 in it, as Gemma's runs of spaces: that stands for a space, so no text
   // has the token as it is written, and it stays an ordinary one, which merges reach and which decodes to spaces.
-  bool IsOfSpaces(const std::string& content, const Json& id) const {
-    return pieces() && HasMetaSpace(content) && id.is_number_unsigned() && id.get<uint64_t>() < data_.tokens.size() &&
-           data_.tokens[static_cast<size_t>(id.get<uint64_t>())] == content;
+  bool IsOfSpaces(const std::string& content, const Id& id) const {
+    return pieces() && HasMetaSpace(content) && id.known && id.number < data_.tokens.size() &&
+           data_.tokens[static_cast<size_t>(id.number)] == content;
   }
 
   // `spaces`: U+2581 stands for a space in tokens that are no control tokens.
-  Status AddToken(const Json& token, const Json& id, bool spaces) {
+  Status AddToken(const Json& token, const Id& id, bool spaces) {
     std::string content = json_parts::Text(token, "content");
     if (content.empty()) return Broken("added_tokens: expected objects with content and id");
     if (IsBeyond(content, id)) return Status();
@@ -238,7 +251,7 @@ class Importer {
     if (!control && IsOfSpaces(content, id)) return Status();
     if (!control && spaces) content = ReplaceAll(content, kMetaSpace, " ");
     MOONLIT_RETURN_IF_ERROR(Place(content, id, control ? TokenType::kControl : TokenType::kUserDefined, true));
-    const auto index = static_cast<int32_t>(id.get<uint64_t>());
+    const auto index = static_cast<int32_t>(id.number);
     if (json_parts::Flag(token, "lstrip", false)) data_.strip_left_ids.push_back(index);
     if (json_parts::Flag(token, "rstrip", false)) data_.strip_right_ids.push_back(index);
     return Status();
@@ -260,13 +273,13 @@ class Importer {
 
   // "left right", or ["left", "right"] in newer files.
   Status ReadMerges(const Json& model) {
-    const Json& merges = json_parts::Field(model, "merges");
+    const Json merges = model.Get("merges");
     if (!merges.is_array()) return Broken("model.merges: expected an array");
-    for (const Json& merge : merges) {
+    for (const Json merge : merges) {
       const bool pair = merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string();
       if (!pair && !merge.is_string()) return Broken("model.merges: expected pairs of tokens");
-      data_.merges.push_back(pair ? merge[0].get<std::string>() + " " + merge[1].get<std::string>()
-                                  : merge.get<std::string>());
+      data_.merges.emplace_back(pair ? merge[0].AsString() : merge.AsString());
+      if (pair) data_.merges.back().append(" ").append(merge[1].AsString());
     }
     return Status();
   }
@@ -289,10 +302,10 @@ class Importer {
   // A space before the text, by either of the ways that files say it.
   bool AddsSpace() const {
     bool adds = false;
-    json_parts::ForEachStep(json_parts::Field(json_, "normalizer"), "normalizers", [&](const Json& step) {
+    json_parts::ForEachStep(json_.Get("normalizer"), "normalizers", [&](const Json& step) {
       adds |= json_parts::Text(step, "type") == "Prepend" && json_parts::Text(step, "prepend") == kMetaSpace;
     });
-    json_parts::ForEachStep(json_parts::Field(json_, "pre_tokenizer"), "pretokenizers", [&](const Json& step) {
+    json_parts::ForEachStep(json_.Get("pre_tokenizer"), "pretokenizers", [&](const Json& step) {
       if (json_parts::Text(step, "type") != "Metaspace") return;
       const std::string scheme = json_parts::Text(step, "prepend_scheme");
       adds |= scheme.empty() ? json_parts::Flag(step, "add_prefix_space", true) : scheme != "never";
@@ -311,12 +324,13 @@ class Importer {
         {"sep", &TokenizerData::sep_id}, {"pad", &TokenizerData::pad_id},   {"cls", &TokenizerData::cls_id},
         {"eot", &TokenizerData::eot_id}, {"mask", &TokenizerData::mask_id}, {"eom", &TokenizerData::eom_id}};
     for (const auto& [name, field] : kNames) {
-      const Json& token = json_parts::Field(config_, (std::string(name) + "_token").c_str());
-      int64_t id = IdOf(token.is_string() ? token.get<std::string>() : json_parts::Text(token, "content"));
+      const Json token = config_.Get(std::string(name) + "_token");
+      int64_t id = IdOf(token.is_string() ? std::string(token.AsString()) : json_parts::Text(token, "content"));
       if (id == kNoToken) {
-        const Json* given = &json_parts::Field(model_config_, (std::string(name) + "_token_id").c_str());
-        if (given->is_array() && !given->empty()) given = &(*given)[0];
-        if (given->is_number_unsigned() && given->get<uint64_t>() < data_.tokens.size()) id = given->get<int64_t>();
+        Json given = model_config_.Get(std::string(name) + "_token_id");
+        if (given.is_array() && !given.empty()) given = given[0];
+        if (given.is_unsigned() && given.AsUnsigned() < data_.tokens.size())
+          id = static_cast<int64_t>(given.AsUnsigned());
       }
       data_.*field = id;
     }
@@ -342,15 +356,17 @@ class Importer {
   // What a post-processor puts around one text.
   void ReadEnds(std::string* before, std::string* after) const {
     bool behind = false;
-    json_parts::ForEachStep(json_parts::Field(json_, "post_processor"), "processors", [&](const Json& step) {
-      for (const Json& part : json_parts::Field(step, "single")) {
-        *(behind ? after : before) += json_parts::Text(json_parts::Field(part, "SpecialToken"), "id");
-        behind |= part.contains("Sequence");
+    json_parts::ForEachStep(json_.Get("post_processor"), "processors", [&](const Json& step) {
+      const Json single = step.Get("single");
+      for (const Json part : single) {
+        *(behind ? after : before) += json_parts::Text(part.Get("SpecialToken"), "id");
+        behind |= part.Has("Sequence");
       }
       if (json_parts::Text(step, "type") != "BertProcessing") return;
       const auto first = [&](const char* name) {  // ["[CLS]", 101]
-        const Json& pair = json_parts::Field(step, name);
-        return pair.is_array() && !pair.empty() && pair[0].is_string() ? pair[0].get<std::string>() : std::string();
+        const Json pair = step.Get(name);
+        return pair.is_array() && !pair.empty() && pair[0].is_string() ? std::string(pair[0].AsString())
+                                                                       : std::string();
       };
       *before = first("cls");
       *after = first("sep");
@@ -362,8 +378,8 @@ class Importer {
     std::string before, after;
     ReadEnds(&before, &after);
     const auto decide = [&](const char* flag, const std::string& token, int64_t id) -> Result<bool> {
-      const Json& stated = json_parts::Field(config_, flag);
-      if (stated.is_boolean()) return stated.get<bool>();
+      const Json stated = config_.Get(flag);
+      if (stated.is_boolean()) return stated.AsBoolean();
       if (token.empty()) return false;
       if (id != kNoToken && IdOf(token) == id) return true;
       return Errorf(
@@ -378,22 +394,20 @@ class Importer {
   }
 
   void SetChatTemplate() {
-    const Json& chat = json_parts::Field(config_, "chat_template");
+    const Json chat = config_.Get("chat_template");
     if (!files_.chat_template.empty()) {
       data_.chat_template = std::string(files_.chat_template);
     } else if (chat.is_string()) {
-      data_.chat_template = chat.get<std::string>();
+      data_.chat_template = chat.AsString();
     } else if (chat.is_array()) {
-      for (const Json& one : chat) {
+      for (const Json one : chat) {
         if (json_parts::Text(one, "name") == "default") data_.chat_template = json_parts::Text(one, "template");
       }
     }
   }
 
   const TokenizerFiles& files_;
-  const Json& json_;
-  const Json& config_;
-  const Json& model_config_;
+  const Json json_, config_, model_config_;
   json_parts::JsonKind kind_ = json_parts::JsonKind::kBytes;
   uint64_t most_ = 0;  // ids are below
   size_t beyond_ = 0;  // added tokens that have no row
@@ -405,11 +419,10 @@ class Importer {
 // Empty text gives null, which has no fields.
 Result<Json> Parse(std::string_view text, const char* name) {
   if (text.empty()) return Json();
-  Json json = ParseBoundedJson(text);
-  if (json.is_discarded() || !json.is_object())
-    return Errorf(Code::kCorrupt, "%s: expected a JSON object, nested at most %d deep; download it again", name,
-                  kMostJsonDepth);
-  return json;
+  Result<Json> json = ParseJson(text);
+  if (json.status().code() == Code::kOutOfMemory || (json.ok() && json->is_object())) return json;
+  return Errorf(Code::kCorrupt, "%s: expected a JSON object, nested at most %zu deep; download it again", name,
+                kMostJsonDepth);
 }
 
 }  // namespace

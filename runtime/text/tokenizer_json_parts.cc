@@ -13,8 +13,6 @@
 namespace moonlit::json_parts {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr int kDepth = 4;
 
 // What ByteLevel splits by unless told not to (tokenizers' pre_tokenizers/byte_level.rs), but for its last alternative "\s+",
@@ -25,12 +23,12 @@ constexpr char kByteLevel[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\
 constexpr char kPunctuation[] = "[\\p{P}\\$\\+<=>\\^~\\|`]+";
 
 void Walk(const Json& step, const char* list, int depth, const std::function<void(const Json&)>& visit) {
-  const Json& inner = Field(step, list);
+  const Json inner = step.Get(list);
   if (!inner.is_array()) {
     if (step.is_object()) visit(step);
     return;
   }
-  for (const Json& one : inner) {
+  for (const Json one : inner) {
     if (depth < kDepth) Walk(one, list, depth + 1, visit);
   }
 }
@@ -57,7 +55,7 @@ std::string Canonical(std::string_view pattern) {
 
 // The pattern of a Split; nothing when its matches are not pieces of their own.
 std::optional<std::string> SplitPattern(const Json& step) {
-  const Json& pattern = Field(step, "pattern");
+  const Json pattern = step.Get("pattern");
   const std::string regex = Text(pattern, "Regex");
   const std::string behavior = Text(step, "behavior");
   const bool invert = Flag(step, "invert", false);
@@ -88,7 +86,7 @@ Steps ReadSteps(const Json& pre_tokenizer) {
     } else if (const std::optional<std::string> pattern = SplitPattern(step); type == "Split" && pattern) {
       steps.patterns.push_back(*pattern);
     } else if (steps.foreign.empty()) {
-      steps.foreign = step.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 200);
+      steps.foreign = JsonForMessage(step, 200);
     }
   });
   return steps;
@@ -110,21 +108,14 @@ bool IsPreferred(std::string_view architecture, std::string_view name) {
 
 }  // namespace
 
-const Json& Field(const Json& object, const char* name) {
-  static const Json kNull;
-  if (!object.is_object()) return kNull;
-  const auto found = object.find(name);
-  return found == object.end() ? kNull : *found;
-}
-
 std::string Text(const Json& object, const char* name) {
-  const Json& field = Field(object, name);
-  return field.is_string() ? field.get<std::string>() : std::string();
+  const Json field = object.Get(name);
+  return std::string(field.is_string() ? field.AsString() : "");
 }
 
 bool Flag(const Json& object, const char* name, bool otherwise) {
-  const Json& field = Field(object, name);
-  return field.is_boolean() ? field.get<bool>() : otherwise;
+  const Json field = object.Get(name);
+  return field.is_boolean() ? field.AsBoolean() : otherwise;
 }
 
 void ForEachStep(const Json& step, const char* list, const std::function<void(const Json&)>& visit) {
@@ -132,11 +123,11 @@ void ForEachStep(const Json& step, const char* list, const std::function<void(co
 }
 
 Result<PreTokenizerName> FindPreTokenizer(const Json& tokenizer, std::string_view architecture) {
-  const Steps steps = ReadSteps(Field(tokenizer, "pre_tokenizer"));
+  const Steps steps = ReadSteps(tokenizer.Get("pre_tokenizer"));
   bool nfc = false;
-  ForEachStep(Field(tokenizer, "normalizer"), "normalizers",
+  ForEachStep(tokenizer.Get("normalizer"), "normalizers",
               [&](const Json& step) { nfc |= Text(step, "type") == "NFC"; });
-  const bool ignore_merges = Flag(Field(tokenizer, "model"), "ignore_merges", false);
+  const bool ignore_merges = Flag(tokenizer.Get("model"), "ignore_merges", false);
   PreTokenizerName best;
   std::string near;  // cuts the same words, but differs in what happens to them
   int best_points = -1;

@@ -10,11 +10,9 @@
 namespace moonlit::json_parts {
 namespace {
 
-using Json = nlohmann::json;
+std::string Shown(const Json& value) { return JsonForMessage(value, 200); }
 
-std::string Shown(const Json& value) {
-  return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 200);
-}
+bool IsFalse(const Json& value) { return value.is_boolean() && !value.AsBoolean(); }
 
 Status Refused(const std::string& part, const Json& value) {
   return Errorf(Code::kUnsupported, "tokenizer.json: %s is %s, which this build can't compute", part.c_str(),
@@ -24,18 +22,18 @@ Status Refused(const std::string& part, const Json& value) {
 Status RefuseModel(const Json& model, JsonKind kind) {
   const bool pieces = kind == JsonKind::kPieces, words = kind == JsonKind::kWords;
   for (const char* field : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    const Json& value = Field(model, field);
+    const Json value = model.Get(field);
     const char* usual = words && std::string_view(field).starts_with("cont") ? "##" : "";
-    if (!value.is_null() && value != usual) return Refused(std::string("model.") + field, value);
+    if (!value.is_null() && !value.Is(usual)) return Refused(std::string("model.") + field, value);
   }
-  if (const Json& dropout = Field(model, "dropout"); !dropout.is_null() && dropout != 0)
-    return Refused("model.dropout", dropout);
-  if (const Json& ignored = Field(model, "ignore_merges"); pieces && !ignored.is_null() && ignored != false)
+  const Json dropout = model.Get("dropout");
+  if (!dropout.is_null() && !(dropout.is_number() && dropout.AsDouble() == 0)) return Refused("model.dropout", dropout);
+  if (const Json ignored = model.Get("ignore_merges"); pieces && !ignored.is_null() && !IsFalse(ignored))
     return Refused("model.ignore_merges", ignored);
   return Status();
 }
 
-bool IsText(const Json& pattern, const char* text) { return Field(pattern, "String") == text; }
+bool IsText(const Json& pattern, const char* text) { return pattern.Get("String").Is(text); }
 
 bool KnownNormalizer(const Json& step, JsonKind kind) {
   const std::string type = Text(step, "type");
@@ -43,7 +41,7 @@ bool KnownNormalizer(const Json& step, JsonKind kind) {
   if (kind == JsonKind::kWords)
     return type == "BertNormalizer" && Flag(step, "clean_text", true) && Flag(step, "handle_chinese_chars", true);
   return (type == "Prepend" && Text(step, "prepend") == kMetaSpace) ||
-         (type == "Replace" && IsText(Field(step, "pattern"), " ") && Text(step, "content") == kMetaSpace);
+         (type == "Replace" && IsText(step.Get("pattern"), " ") && Text(step, "content") == kMetaSpace);
 }
 
 bool KnownPreTokenizer(const Json& step, JsonKind kind) {
@@ -52,7 +50,7 @@ bool KnownPreTokenizer(const Json& step, JsonKind kind) {
   if (kind == JsonKind::kBytes) return type != "ByteLevel" || !Flag(step, "add_prefix_space", false);
   // Gemma's: after normalizing there is no space left to split at.
   if (type == "Split")
-    return IsText(Field(step, "pattern"), " ") && Text(step, "behavior") == "MergedWithPrevious" &&
+    return IsText(step.Get("pattern"), " ") && Text(step, "behavior") == "MergedWithPrevious" &&
            !Flag(step, "invert", false);
   return type == "Metaspace" && Text(step, "replacement") == kMetaSpace && !Flag(step, "split", true);
 }
@@ -60,7 +58,7 @@ bool KnownPreTokenizer(const Json& step, JsonKind kind) {
 // Every step of `part` by `known`.
 template <typename Known>
 Status RefuseSteps(const Json& tokenizer, const char* part, const char* list, JsonKind kind, const Known& known) {
-  const Json& steps = Field(tokenizer, part);
+  const Json steps = tokenizer.Get(part);
   if (!steps.is_null() && !steps.is_object())
     return Errorf(Code::kCorrupt, "tokenizer.json: %s: expected an object, found %s", part, Shown(steps).c_str());
   Status status;
@@ -71,13 +69,14 @@ Status RefuseSteps(const Json& tokenizer, const char* part, const char* list, Js
 }
 
 Status RefuseAddedTokens(const Json& tokenizer, JsonKind kind) {
-  const Json& added = Field(tokenizer, "added_tokens");
-  const bool normalizes = !Field(tokenizer, "normalizer").is_null();
-  for (const Json& token : added.is_array() ? added : Json::array()) {
+  const Json added = tokenizer.Get("added_tokens");
+  const bool normalizes = !tokenizer.Get("normalizer").is_null();
+  for (size_t i = 0; added.is_array() && i < added.size(); ++i) {
+    const Json token = added[i];
     const std::string content = Text(token, "content");
     for (const char* field : {"lstrip", "rstrip", "single_word", "normalized"}) {
-      const Json& value = Field(token, field);
-      if (value.is_null() || value == false) continue;
+      const Json value = token.Get(field);
+      if (value.is_null() || IsFalse(value)) continue;
       if (!value.is_boolean())
         return Errorf(Code::kCorrupt, "tokenizer.json: added_tokens: %s: expected true or false, found %s", field,
                       Shown(value).c_str());
@@ -99,7 +98,7 @@ bool IsPlainTemplate(const Json& single) {
   if (!single.is_array() || single.empty() || single.size() > 3) return false;
   size_t texts = 0, last = 0;
   for (size_t i = 0; i < single.size(); ++i) {
-    if (!single[i].is_object() || !single[i].contains("Sequence")) continue;
+    if (!single[i].Has("Sequence")) continue;
     ++texts;
     last = i;
   }
@@ -112,14 +111,14 @@ Status RefusePostProcessors(const Json& tokenizer, JsonKind kind) {
     const std::string type = Text(step, "type");
     if (type == "BertProcessing") return kind == JsonKind::kWords && ++templates == 1;
     if (type != "TemplateProcessing") return type == "ByteLevel";
-    return ++templates == 1 && IsPlainTemplate(Field(step, "single"));
+    return ++templates == 1 && IsPlainTemplate(step.Get("single"));
   });
 }
 
 }  // namespace
 
 Status RefuseForeignParts(const Json& tokenizer, JsonKind kind) {
-  MOONLIT_RETURN_IF_ERROR(RefuseModel(Field(tokenizer, "model"), kind));
+  MOONLIT_RETURN_IF_ERROR(RefuseModel(tokenizer.Get("model"), kind));
   MOONLIT_RETURN_IF_ERROR(RefuseSteps(tokenizer, "normalizer", "normalizers", kind, KnownNormalizer));
   MOONLIT_RETURN_IF_ERROR(RefuseSteps(tokenizer, "pre_tokenizer", "pretokenizers", kind, KnownPreTokenizer));
   MOONLIT_RETURN_IF_ERROR(RefuseAddedTokens(tokenizer, kind));

@@ -3,8 +3,8 @@
 // tokenizer without them would give other ids than the model was trained on, so such files are refused by the name of the part.
 #pragma once
 
-#include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
+#include "runtime/json/json.h"
 
 namespace moonlit::json_parts {
 
@@ -18,6 +18,6 @@ enum class JsonKind {
 // the meta space (pieces) or BERT's (words), a space put before the text (bytes), a pre-tokenizer (pieces; words: other than BERT's),
 // added tokens that want whole words or normalized text, and what a post-processor puts in other places than one token before and
 // after the text. kCorrupt: such a part of another kind.
-Status RefuseForeignParts(const nlohmann::json& tokenizer, JsonKind kind);
+Status RefuseForeignParts(const Json& tokenizer, JsonKind kind);
 
 }  // namespace moonlit::json_parts

@@ -16,6 +16,10 @@ namespace {
 
 const std::string kGolden = MOONLIT_SOURCE_DIR "/tests/data/golden/";
 
+Result<MappedModel> MapHuggingFace(const nlohmann::json& config, const std::vector<std::string>& names) {
+  return moonlit::MapHuggingFace(ParseJson(config.dump()).value(), names);
+}
+
 // A folder with one file changed.
 Status WithFile(const std::string& name, const std::string& text, const std::string& pre = "") {
   const TempFolder folder;

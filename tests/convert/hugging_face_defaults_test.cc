@@ -16,7 +16,9 @@ using Json = nlohmann::json;
 
 const std::string kData = MOONLIT_SOURCE_DIR "/tests/data/";
 
-Result<MappedModel> Map(const Json& config) { return MapHuggingFace(Json::parse(config.dump()), {"lm_head.weight"}); }
+Result<MappedModel> Map(const Json& config) {
+  return MapHuggingFace(ParseJson(config.dump()).value(), {"lm_head.weight"});
+}
 
 // A key that says what its absence says is as if it were absent.
 std::map<std::string, MetadataMap::Value> Meaning(const MetadataMap& metadata) {
