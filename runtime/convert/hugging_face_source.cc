@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/convert/hugging_face_source.h"
 
+#include <dirent.h>
+
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <limits>
-#include <system_error>
+#include <memory>
 #include <utility>
 
 #include "runtime/base/checksum.h"
@@ -200,14 +201,18 @@ Status HuggingFaceSource::Read(const TensorInfo& tensor, uint64_t offset, void* 
                     [&](size_t first, size_t rows, uint8_t* to) { return ReadRows(entry, first, rows, to); });
 }
 
+// By the system's own functions: std::filesystem's take memory where libstdc++ has promised to throw nothing.
 std::vector<std::string> HuggingFaceSource::Files() const {
+  struct Close {
+    void operator()(DIR* open) const { closedir(open); }
+  };
   std::vector<std::string> paths;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
-    const std::string path = it->path().string();
-    if (path.ends_with(".safetensors") || path.ends_with(".json") || path.ends_with(".jinja") ||
-        path.ends_with(".model"))
-      paths.push_back(path);
+  const std::unique_ptr<DIR, Close> folder(opendir(folder_.c_str()));
+  while (const dirent* found = folder == nullptr ? nullptr : readdir(folder.get())) {
+    const std::string_view name = found->d_name;
+    if (name.ends_with(".safetensors") || name.ends_with(".json") || name.ends_with(".jinja") ||
+        name.ends_with(".model"))
+      paths.push_back(folder_ + (folder_.ends_with('/') ? "" : "/") + found->d_name);
   }
   return paths;
 }

@@ -14,6 +14,7 @@
 #include "runtime/api/moonlit.h"
 #include "tests/api/counting_allocator.h"
 #include "tests/support/failing_new.h"
+#include "tests/support/hugging_face_folder.h"
 #include "tests/support/slowed.h"
 #include "tests/support/temp_folder.h"
 
@@ -299,6 +300,19 @@ TEST_P(OutOfMemory, OfNewInJson) {
     return code;
   });
   moonlit_model_free(model);
+}
+
+// config.json, tokenizer.json, the index of two files of tensors and their headers.
+TEST_P(OutOfMemory, OfNewWhileAFolderIsLoaded) {
+  const TempFolder folder;
+  WriteHuggingFaceFolder(MOONLIT_SOURCE_DIR "/tests/data/golden/llama", folder.path(), 2);
+  const moonlit_model_options options = SmallOptions(1);
+  FailAtEach(GetParam(), Leaves::kNothing, [&](moonlit_error* error) {
+    moonlit_model* model = nullptr;
+    const moonlit_code code = moonlit_model_load(folder.path().c_str(), &options, &model, error);
+    moonlit_model_free(model);
+    return code;
+  });
 }
 
 TEST_P(OutOfMemory, OfNewWhileAFileIsWritten) {
