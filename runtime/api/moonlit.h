@@ -11,8 +11,7 @@
  * Conventions
  *  1. Every function that can fail returns a moonlit_code and fills *error (which may be NULL) with one sentence. Nothing is printed,
  *     nothing exits or aborts, and nothing is set for the whole process: what an application brings (a receiver of the log) it brings
- *     for one model or one call. With one exception: where memory ends while JSON is read (schemas, tools, tokenizer.json), the process
- *     may end (docs/embedding.md).
+ *     for one model or one call.
  *  2. Option structs carry their size: initialise them by their _init function with sizeof, then set fields. Later versions append
  *     fields only.
  *  3. Text is UTF-8 given by pointer and length (bytes), and may contain NUL. Ids are int32_t.
