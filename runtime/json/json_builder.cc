@@ -95,27 +95,27 @@ class Json::Builder : public JsonEvents {
   }
   bool JoinOfOneName() {
     const size_t members = order_.size();
-    std::vector<Node>::iterator begin = stack_.begin() + static_cast<ptrdiff_t>(open_.back());
+    Node* begin = stack_.data() + open_.back();
     size_t first = 0;  // in `order_`, of the names that are the same
     for (size_t i = 1; i < members; ++i) {
       if (NameOf(order_[i]) != NameOf(order_[first])) {
         first = i;
         continue;
       }
-      begin[2 * ptrdiff_t{order_[first]} + 1] = begin[2 * ptrdiff_t{order_[i]} + 1];
+      begin[2 * size_t{order_[first]} + 1] = begin[2 * size_t{order_[i]} + 1];
       gone_.push_back(order_[i]);
     }
     if (gone_.empty()) return false;
-    for (const uint32_t member : gone_) begin[2 * ptrdiff_t{member}].type = JsonType::kNull;
+    for (const uint32_t member : gone_) begin[2 * size_t{member}].type = JsonType::kNull;
     gone_.clear();
-    ptrdiff_t kept = 0;
-    for (ptrdiff_t i = 0; i < static_cast<ptrdiff_t>(members); ++i) {
+    size_t kept = 0;
+    for (size_t i = 0; i < members; ++i) {
       if (begin[2 * i].type == JsonType::kNull) continue;
       begin[2 * kept] = begin[2 * i];
       begin[2 * kept + 1] = begin[2 * i + 1];
       ++kept;
     }
-    stack_.resize(open_.back() + 2 * static_cast<size_t>(kept));
+    stack_.resize(open_.back() + 2 * kept);
     return true;
   }
 
