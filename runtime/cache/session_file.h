@@ -22,7 +22,7 @@
 // The bytes follow from the tokens, whatever way led to them (equal facts, layouts and pool options given): what a cut left in the
 // last page, behind the text, is no part of them, and where the pool gives back what its lookback leaves behind
 // (PagePoolOptions), neither are pages that the sequence still has to spare. A text that is no reading of its tokens alone
-// (Sequence::Drop, positions of its own, chosen pages) has the bytes of what was done to it.
+// (Sequence::Drop, positions of its own, rows that saw each other, chosen pages) has the bytes of what was done to it.
 // Checksums are XXH64 with seed 0 (runtime/base/checksum.h). They find accidents; that nothing a file says can do harm
 // is the checks' business.
 #pragma once
