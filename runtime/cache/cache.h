@@ -182,8 +182,8 @@ class Sequence {
   size_t page_count(size_t group) const { return PagesFor(group, length_); }
   PagePool* pool() const { return pool_; }
 
-  // A sequence of this shape with zeroed pages, to be filled through pages(); it shares no block by content until it is
-  // truncated to 0. Its state likewise, through restored_state(). kExhausted. REQUIRES: the shape is as SequenceShape says.
+  // A sequence of this shape with zeroed pages, to be filled through pages(); unless it is empty it shares no block by content until it
+  // is truncated to 0. Its state likewise, through restored_state(). kExhausted. REQUIRES: the shape is as SequenceShape says.
   static Result<Sequence> Make(PagePool* pool, SequenceShape shape, std::string_view state = {});
   // Whether Make would find room if this sequence were truncated to 0 before.
   bool MakesRoomFor(const SequenceShape& shape) const;

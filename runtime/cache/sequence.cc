@@ -373,7 +373,7 @@ Result<Sequence> Sequence::Make(PagePool* pool, SequenceShape shape, std::string
   sequence.length_ = static_cast<int64_t>(shape.tokens.size());
   sequence.tokens_ = std::move(shape.tokens);
   sequence.runs_ = std::move(shape.runs);
-  sequence.pure_ = 0;
+  if (sequence.length_ > 0) sequence.pure_ = 0;
   sequence.NoteLost();
   sequence.RefreshViews();
   return sequence;

@@ -146,6 +146,18 @@ TEST(SessionFile, AnEmptySequenceAndHoles) {
   EXPECT_EQ(taken->Reachable(20), 0);
 }
 
+// Nothing of a file is left in what begins behind an empty one.
+TEST(SessionFile, AnEmptyTextIsSharedLikeAnyOther) {
+  const auto pool = MakePool({16}, 8);
+  auto restored = Restore(Bytes(Sequence(pool.get())), pool.get());
+  ASSERT_TRUE(restored.ok());
+  ASSERT_TRUE(AppendTokens(*restored, Text(40)).ok());
+  EXPECT_EQ(Sequence(pool.get()).TakePrefix(Text(40)), 32u);
+  auto another = Restore(Bytes(Sequence(pool.get())), pool.get());
+  ASSERT_TRUE(another.ok());
+  EXPECT_EQ(another->TakePrefix(Text(40)), 32u);
+}
+
 // From a pool that keeps all, and from one that does not.
 TEST(SessionFile, TakesNoMorePagesThanReadingTheText) {
   for (const std::vector<uint32_t>& page_tokens : {std::vector<uint32_t>{16, 16}, std::vector<uint32_t>{16, 24}}) {
