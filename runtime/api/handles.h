@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/api/metadata_texts.h"
 #include "runtime/api/moonlit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
@@ -24,6 +25,7 @@ struct moonlit_model {
   mutable moonlit::Log log;
   std::unique_ptr<moonlit::Engine> engine;               // null when vocab_only
   std::unique_ptr<const moonlit::Tokenizer> vocabulary;  // only when vocab_only
+  moonlit::MetadataTexts metadata;
   const moonlit::Tokenizer& tokenizer() const { return engine ? engine->tokenizer() : *vocabulary; }
 };
 

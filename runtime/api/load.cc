@@ -27,8 +27,9 @@ constexpr char kPoet[] = "poet";
 struct OpenedModel {
   std::shared_ptr<const WeightSource> weights;
   std::shared_ptr<const Metadata> metadata;
-  std::shared_ptr<const GgufSource> gguf;  // null for a folder
-  std::string folder_header;               // that the folder's GGUF file would have; empty for a file
+  std::shared_ptr<const GgufSource> gguf;     // null for a folder
+  std::shared_ptr<const MetadataMap> folder;  // null for a file
+  std::string folder_header;                  // that the folder's GGUF file would have; empty for a file
 };
 
 Result<std::unique_ptr<GgufSource>> OpenGguf(const std::string& path) {
@@ -42,7 +43,7 @@ Result<std::unique_ptr<GgufSource>> OpenGguf(const std::string& path) {
 OpenedModel FromGguf(std::unique_ptr<GgufSource> opened) {
   const std::shared_ptr<const GgufSource> source = std::move(opened);
   // The metadata live as long as the source.
-  return {source, std::shared_ptr<const Metadata>(source, &source->metadata()), source, ""};
+  return {source, std::shared_ptr<const Metadata>(source, &source->metadata()), source, nullptr, ""};
 }
 
 Result<std::string> FindPath(const std::string& path) {
@@ -54,7 +55,7 @@ Result<OpenedModel> Open(const std::string& path, const LoadOptions& options) {
   OpenedModel model;
   if (IsFolder(found)) {
     MOONLIT_ASSIGN_OR_RETURN(const HuggingFaceModel folder, OpenHuggingFace(found, options.pre_tokenizer));
-    model = {folder.weights, folder.metadata, nullptr, HeaderOf(folder)};
+    model = {folder.weights, folder.metadata, nullptr, folder.metadata, HeaderOf(folder)};
   } else {
     MOONLIT_ASSIGN_OR_RETURN(std::unique_ptr<GgufSource> opened, OpenGguf(found));
     model = FromGguf(std::move(opened));
@@ -143,8 +144,9 @@ LoadedModel WithoutTokenizer(LoadedGraph loaded, const std::shared_ptr<const Wei
 
 }  // namespace
 
-Result<LoadedModel> OpenModel(const std::string& path, const LoadOptions& options) {
+Result<LoadedModel> OpenModel(const std::string& path, const LoadOptions& options, MetadataTexts* metadata) {
   MOONLIT_ASSIGN_OR_RETURN(const OpenedModel opened, Open(path, options));
+  if (metadata != nullptr) *metadata = opened.folder ? TextsOf(*opened.folder) : TextsOf(opened.gguf->files().front());
   MOONLIT_ASSIGN_OR_RETURN(CheckedModel checked, CheckModel(*opened.metadata, *opened.weights, options.pre_tokenizer));
   ReturnFreedMemory();
   MOONLIT_ASSIGN_OR_RETURN(std::string identity, Identify(checked.loaded.config, opened));
@@ -161,14 +163,17 @@ Result<LoadedModel> OpenLayout(const std::string& path, const LoadOptions& optio
   return WithoutTokenizer(std::move(loaded).value(), opened.weights);
 }
 
-Result<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& path, const LoadOptions& options) {
+Result<std::unique_ptr<const Tokenizer>> OpenTokenizer(const std::string& path, const LoadOptions& options,
+                                                       MetadataTexts* metadata) {
   MOONLIT_ASSIGN_OR_RETURN(const std::string found, FindPath(path));
   if (IsFolder(found)) {
-    MOONLIT_ASSIGN_OR_RETURN(const std::shared_ptr<const MetadataMap> metadata,
+    MOONLIT_ASSIGN_OR_RETURN(const std::shared_ptr<const MetadataMap> map,
                              OpenHuggingFaceTokenizer(found, options.pre_tokenizer));
-    return CheckTokenizer(*metadata, found, options.pre_tokenizer);
+    if (metadata != nullptr) *metadata = TextsOf(*map);
+    return CheckTokenizer(*map, found, options.pre_tokenizer);
   }
   MOONLIT_ASSIGN_OR_RETURN(const std::unique_ptr<GgufSource> source, OpenGguf(found));
+  if (metadata != nullptr) *metadata = TextsOf(source->files().front());
   return CheckTokenizer(source->metadata(), source->description(), options.pre_tokenizer);
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/api/handles.h"
 #include "runtime/api/load.h"
 #include "runtime/api/options.h"
+#include "runtime/base/quote.h"
 
 namespace moonlit::api {
 
@@ -57,10 +58,10 @@ moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* o
     auto handle = std::make_unique<moonlit_model>(moonlit::api::ToReceiver(complete.log, complete.log_user));
     const moonlit::LogScope scope(&handle->log);
     if (complete.vocab_only != 0) {
-      MOONLIT_ASSIGN_OR_RETURN(handle->vocabulary, moonlit::OpenTokenizer(path, load));
+      MOONLIT_ASSIGN_OR_RETURN(handle->vocabulary, moonlit::OpenTokenizer(path, load, &handle->metadata));
     } else {
       MOONLIT_ASSIGN_OR_RETURN(moonlit::EngineOptions engine_options, moonlit::api::ToEngineOptions(complete));
-      MOONLIT_ASSIGN_OR_RETURN(moonlit::LoadedModel loaded, moonlit::OpenModel(path, load));
+      MOONLIT_ASSIGN_OR_RETURN(moonlit::LoadedModel loaded, moonlit::OpenModel(path, load, &handle->metadata));
       MOONLIT_ASSIGN_OR_RETURN(handle->engine, moonlit::Engine::Create(std::move(loaded), engine_options));
     }
     *model = handle.release();
@@ -97,6 +98,30 @@ void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info
     full.threads = static_cast<uint32_t>(engine.threads());
   }
   moonlit::api::WriteSized(full, info->size, info);
+}
+
+size_t moonlit_model_metadata_count(const moonlit_model* model) {
+  return model == nullptr ? 0 : model->metadata.size();
+}
+
+const char* moonlit_model_metadata_key(const moonlit_model* model, size_t index) {
+  return index < moonlit_model_metadata_count(model) ? model->metadata[index].first.c_str() : nullptr;
+}
+
+moonlit_code moonlit_model_metadata(const moonlit_model* model, const char* key, char* text, size_t capacity,
+                                    size_t* length, moonlit_error* error) {
+  return Guard(model, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(NotNull(key, "key"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(text, capacity, "text"));
+    MOONLIT_RETURN_IF_ERROR(NotNull(length, "length"));
+    for (const auto& [name, value] : model->metadata) {
+      if (name != key) continue;
+      std::copy_n(value.begin(), std::min(value.size(), capacity), text);
+      *length = value.size();
+      return Status();
+    }
+    return Status(Code::kNotFound, "the model's metadata have no key " + moonlit::QuoteForMessage(key));
+  });
 }
 
 moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size_t length, int flags, int32_t* ids,

@@ -161,6 +161,10 @@ std::vector<Null::Refused> Null::OfChats() {
          return moonlit_adapter_load(model, nullptr, &adapter, e);
        }},
       {"moonlit_adapter_load", [this](E e) { return moonlit_adapter_load(model, "adapter.gguf", nullptr, e); }},
+      {"moonlit_model_metadata", [this](E e) { return moonlit_model_metadata(nullptr, "key", text, 8, &count, e); }},
+      {"moonlit_model_metadata", [this](E e) { return moonlit_model_metadata(model, nullptr, text, 8, &count, e); }},
+      {"moonlit_model_metadata", [this](E e) { return moonlit_model_metadata(model, "key", nullptr, 8, &count, e); }},
+      {"moonlit_model_metadata", [this](E e) { return moonlit_model_metadata(model, "key", text, 8, nullptr, e); }},
       {"moonlit_session_new",
        [](E e) {
          moonlit_session* made = nullptr;
@@ -392,6 +396,8 @@ TEST_F(Null, IsNothingForFunctionsWithoutACode) {
   EXPECT_EQ(moonlit_token_begin(nullptr), -1);
   EXPECT_EQ(moonlit_token_special(nullptr, MOONLIT_SPECIAL_BOS), -1);
   EXPECT_EQ(moonlit_chat_template(nullptr), nullptr);
+  EXPECT_EQ(moonlit_model_metadata_count(nullptr), 0u);
+  EXPECT_EQ(moonlit_model_metadata_key(nullptr, 0), nullptr);
 }
 
 // A function that is new comes here too.

@@ -108,6 +108,22 @@ typedef struct moonlit_model_info {
 /* Any thread. */
 MOONLIT_API void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info);
 
+/* What the model's files say beside the weights, by GGUF's keys ("general.architecture", "general.license", "llama.rope.freq_base",
+ * "tokenizer.chat_template"): all keys of a GGUF file, or of the first of a split one; of a Hugging Face folder those that Moonlit makes of it to
+ * load it, which are those that moonlit_convert writes (vocab_only: of the tokenizer alone). Options change nothing of it. It is kept as
+ * text for as long as the model lives, without vocabularies: a long array is told by its length.
+ *
+ * How many keys there are. Any thread. */
+MOONLIT_API size_t moonlit_model_metadata_count(const moonlit_model* model);
+/* Key number `index`, in the order of the file; NULL behind the last. Lives as long as the model. Any thread. */
+MOONLIT_API const char* moonlit_model_metadata_key(const moonlit_model* model, size_t index);
+/* The value of a key: a string as it is, with any bytes; a number with as few digits as give it back ("32", "1e-05"); "true" and "false";
+ * an array of at most 64 elements as JSON ("[1,2]", "[\"en\",\"zh\"]"), a longer one, or one of strings that are no UTF-8, as
+ * "[... 32000 in all]". Writes at most `capacity` bytes to `text` (may be NULL when capacity is 0), without a NUL, and the full number to
+ * *length. MOONLIT_NOT_FOUND: there is no such key. Any thread. */
+MOONLIT_API moonlit_code moonlit_model_metadata(const moonlit_model* model, const char* key, char* text,
+                                                size_t capacity, size_t* length, moonlit_error* error);
+
 enum {
   MOONLIT_ADD_SPECIAL = 1,  /* begin/end tokens, as the file says */
   MOONLIT_PARSE_SPECIAL = 2 /* names of control tokens in the text become those tokens */

@@ -46,6 +46,25 @@ class Model {
     moonlit_model_get_info(handle_.get(), &info);
     return info;
   }
+  std::vector<std::string> MetadataKeys() const {
+    std::vector<std::string> keys;
+    const size_t count = moonlit_model_metadata_count(handle_.get());
+    for (size_t i = 0; i < count; ++i) keys.emplace_back(moonlit_model_metadata_key(handle_.get(), i));
+    return keys;
+  }
+  Expected<std::string> Metadata(const std::string& key) const {
+    std::string text(64, '\0');
+    size_t length = 0;
+    moonlit_error error = {};
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      if (moonlit_model_metadata(handle_.get(), key.c_str(), text.data(), text.size(), &length, &error) != MOONLIT_OK)
+        return MakeError(error);
+      const bool fits = length <= text.size();
+      text.resize(length);
+      if (fits) break;
+    }
+    return text;
+  }
   // What Load would take; see moonlit_plan_memory.
   static Expected<moonlit_memory> PlanMemory(const std::string& path,
                                              const moonlit_model_options& options = Options()) {
