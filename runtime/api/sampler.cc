@@ -271,9 +271,13 @@ moonlit_code moonlit_sampler_apply(moonlit_sampler* sampler, const float* logits
     if (n_vocab != expected)
       return Errorf(Code::kInvalidArgument, "sampler: there are %zu logits, the model has %zu tokens", n_vocab,
                     expected);
-    MOONLIT_ASSIGN_OR_RETURN(*id, sampler->chain.Next({logits, n_vocab}));
+    MOONLIT_ASSIGN_OR_RETURN(*id, sampler->chain.Next({logits, n_vocab}, &sampler->cancel));
     return Status();
   });
+}
+
+void moonlit_sampler_cancel(moonlit_sampler* sampler) {
+  if (sampler != nullptr) sampler->cancel.store(true);
 }
 
 moonlit_code moonlit_sampler_accept(moonlit_sampler* sampler, int32_t id, moonlit_error* error) {

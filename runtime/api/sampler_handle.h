@@ -14,6 +14,7 @@ struct moonlit_sampler {
   const moonlit_model* model;
   moonlit::Sampler chain;
   std::atomic<bool> busy{false};
+  std::atomic<bool> cancel{false};  // what runs
 };
 
 namespace moonlit::api {
@@ -21,8 +22,11 @@ namespace moonlit::api {
 // One call at a time; kBusy when there is one already, kInvalidArgument for null.
 class SamplerUse {
  public:
+  // A call to cancel counts from here on.
   explicit SamplerUse(moonlit_sampler* sampler)
-      : sampler_(sampler), mine_(sampler != nullptr && !sampler->busy.exchange(true)) {}
+      : sampler_(sampler), mine_(sampler != nullptr && !sampler->busy.exchange(true)) {
+    if (mine_) sampler_->cancel.store(false);
+  }
   ~SamplerUse() {
     if (mine_) sampler_->busy.store(false);
   }

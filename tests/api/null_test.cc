@@ -367,6 +367,7 @@ TEST_F(Null, IsNothingForFunctionsWithoutACode) {
   moonlit_grammar_free(nullptr);
   moonlit_sampler_free(nullptr);
   moonlit_session_cancel(nullptr);
+  moonlit_sampler_cancel(nullptr);
   moonlit_model_options_init(nullptr, 0);
   moonlit_generate_options_init(nullptr, 0);
   moonlit_chat_options_init(nullptr, 0);

@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -106,6 +107,55 @@ TEST_F(SamplerApi, AShorterStructHasNoSampler) {
   options.sampler = reinterpret_cast<moonlit_sampler*>(1);
   options.temperature = 0;
   EXPECT_FALSE(Generate(options).empty());
+}
+
+// Another thread cancels while the chain runs: the step before the grammar has it do so, and waits for it. What comes behind the grammar is
+// not reached, no random number is used, and the place in the grammar is kept.
+TEST_F(SamplerApi, AnyoneMayCancelAGrammar) {
+  auto grammar = model_->NewGrammar("root ::= [月光]{3} \"，\"");
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  moonlit_sampler_step step = Step(MOONLIT_SAMPLER_GRAMMAR);
+  step.grammar = grammar->handle();
+  bool cancels = false;
+  size_t begun = 0, behind = 0;
+  Sampler sampler = New({}), plain = New({});
+  const auto append_all = [&](Sampler& to, const std::function<size_t(std::span<moonlit_token_logit>)>& first) {
+    ASSERT_EQ(to.AppendCustom(first).code, MOONLIT_OK);
+    ASSERT_EQ(to.Append(step).code, MOONLIT_OK);
+    ASSERT_EQ(to.AppendCustom([&](std::span<moonlit_token_logit> tokens) {
+                  ++behind;
+                  return tokens.size();
+                }).code,
+              MOONLIT_OK);
+    ASSERT_EQ(to.Append(MOONLIT_SAMPLER_DRAW).code, MOONLIT_OK);
+  };
+  append_all(plain, [](std::span<moonlit_token_logit> tokens) { return tokens.size(); });
+  append_all(sampler, [&](std::span<moonlit_token_logit> tokens) {
+    ++begun;
+    if (cancels) std::thread([&] { sampler.Cancel(); }).join();
+    return tokens.size();
+  });
+  const std::vector<float> logits(n_vocab_, 0.0f);
+  for (int i = 0; i < 4; ++i) {
+    begun = behind = 0;
+    cancels = true;
+    for (size_t tries = 1; tries < 3; ++tries) {
+      auto none = sampler.Apply(logits);
+      ASSERT_FALSE(none);
+      EXPECT_EQ(none.error().code, MOONLIT_CANCELLED) << none.error().message;
+      EXPECT_THAT(none.error().message, HasSubstr("step 2 (grammar)"));
+      EXPECT_EQ(begun, tries);
+      EXPECT_EQ(behind, 0u);
+    }
+    cancels = false;
+    sampler.Cancel();  // nothing runs
+    auto id = sampler.Apply(logits), expected = plain.Apply(logits);
+    ASSERT_TRUE(id) << id.error().message;
+    ASSERT_TRUE(expected) << expected.error().message;
+    EXPECT_EQ(*id, *expected);
+    EXPECT_EQ(sampler.Accept(*id).code, MOONLIT_OK);
+    EXPECT_EQ(plain.Accept(*id).code, MOONLIT_OK);
+  }
 }
 
 TEST_F(SamplerApi, AGrammarIsAStep) {

@@ -109,10 +109,15 @@ MOONLIT_API moonlit_code moonlit_sampler_append(moonlit_sampler* sampler, const 
                                                 moonlit_error* error);
 
 /* Chooses a token: logits [n_vocab]. It is no part of the text before it is accepted. MOONLIT_INVALID_ARGUMENT: another count than the model's n_vocab, no step that
- * chooses, biases that leave no token, a custom step that gives what it did not get; MOONLIT_CANCELLED: one that keeps no token; MOONLIT_UNSUPPORTED: nothing that is left
+ * chooses, biases that leave no token, a custom step that gives what it did not get; MOONLIT_CANCELLED: one that keeps no token, or moonlit_sampler_cancel; MOONLIT_UNSUPPORTED: nothing that is left
  * fits the grammar; MOONLIT_INTERNAL: a logit is NaN or +inf, or all are -inf. On an error no random number is used. One thread at a time. */
 MOONLIT_API moonlit_code moonlit_sampler_apply(moonlit_sampler* sampler, const float* logits, size_t n_vocab,
                                                int32_t* id, moonlit_error* error);
+
+/* Stops a running moonlit_sampler_apply in what takes long: a grammar step, which looks at the whole vocabulary, ends before its next few
+ * hundred tokens. The call returns MOONLIT_CANCELLED, and may be made again with the same logits. Without one running it does nothing;
+ * inside moonlit_generate moonlit_session_cancel does that. Any thread, also from within a custom step, while the sampler lives. */
+MOONLIT_API void moonlit_sampler_cancel(moonlit_sampler* sampler);
 
 /* The token is the next one of the generated text: chosen by the sampler or by anybody. MOONLIT_INVALID_ARGUMENT: it is outside the
  * vocabulary, or the grammar does not go on with it; then reset the sampler. One thread at a time. */

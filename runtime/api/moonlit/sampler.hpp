@@ -65,6 +65,7 @@ class Sampler {
       return MakeError(error);
     return id;
   }
+  void Cancel() { moonlit_sampler_cancel(handle_.get()); }
   Error Accept(int32_t id) {
     moonlit_error error = {};
     moonlit_sampler_accept(handle_.get(), id, &error);
