@@ -2,9 +2,6 @@
 # Configures, builds and tests PROJECT against the installed tree. KIND (shared, static): by BUILD_SHARED_LIBS, and the programs
 # are looked at: they need libmoonlit.so, or don't.
 include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
-if(NEEDS_CMAKE AND CMAKE_VERSION VERSION_LESS NEEDS_CMAKE)
-  skip("${PROJECT} needs CMake ${NEEDS_CMAKE}, this is ${CMAKE_VERSION}")
-endif()
 if(KIND AND NOT KIND IN_LIST KINDS)
   skip("no ${KIND} library was built")
 endif()
