@@ -48,6 +48,16 @@ else()
   target_include_directories(moonlit_highway SYSTEM INTERFACE "${directory}")
 endif()
 
+# JSON: headers only. The library reads configurations and tokenizers with it (runtime/json).
+add_library(moonlit_json INTERFACE)
+moonlit_system_package(nlohmann_json 3.11 found)
+if(found)
+  target_link_libraries(moonlit_json INTERFACE nlohmann_json::nlohmann_json)
+else()
+  moonlit_source(json directory)
+  target_include_directories(moonlit_json SYSTEM INTERFACE "${directory}/single_include")
+endif()
+
 # For the command and the tests.
 if(MOONLIT_BUILD_CLI OR MOONLIT_BUILD_TESTS)
   # CLI11's definitions are compiled once (its CLI11_COMPILE), not again by every subcommand: 9 of the 15
@@ -64,15 +74,6 @@ if(MOONLIT_BUILD_CLI OR MOONLIT_BUILD_TESTS)
     target_compile_features(moonlit_cli11 PUBLIC cxx_std_17)
     target_compile_definitions(moonlit_cli11 PUBLIC CLI11_COMPILE)
     target_include_directories(moonlit_cli11 SYSTEM PUBLIC "${directory}/include")
-  endif()
-
-  add_library(moonlit_json INTERFACE)
-  moonlit_system_package(nlohmann_json 3.11 found)
-  if(found)
-    target_link_libraries(moonlit_json INTERFACE nlohmann_json::nlohmann_json)
-  else()
-    moonlit_source(json directory)
-    target_include_directories(moonlit_json SYSTEM INTERFACE "${directory}/single_include")
   endif()
 endif()
 
