@@ -12,7 +12,8 @@ namespace {
 
 Result<RenderedChat> RenderChat(const moonlit_model& model, const moonlit_chat_message* messages, size_t count,
                                 const moonlit_chat_options* given) {
-  const auto options = ReadSized(given, moonlit_chat_options_init);
+  MOONLIT_ASSIGN_OR_RETURN(const moonlit_chat_options options,
+                           ReadSized(given, "moonlit_chat_options", moonlit_chat_options_init));
   const Tokenizer& tokenizer = model.tokenizer();
   const std::string_view source =
       options.chat_template != nullptr ? std::string_view(options.chat_template) : tokenizer.chat_template();

@@ -38,7 +38,8 @@ moonlit_code moonlit_embed(const moonlit_model* model, const int32_t* ids, size_
     MOONLIT_RETURN_IF_ERROR(NotNull(ids, count, "ids"));
     MOONLIT_RETURN_IF_ERROR(NotNull(vector, capacity, "vector"));
     MOONLIT_RETURN_IF_ERROR(NotNull(width, "width"));
-    const auto from = moonlit::api::ReadSized(given, moonlit_embed_options_init);
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit_embed_options from,
+                             moonlit::api::ReadSized(given, "moonlit_embed_options", moonlit_embed_options_init));
     constexpr moonlit::Pooling kPoolings[] = {moonlit::Pooling::kUnknown, moonlit::Pooling::kMean,
                                               moonlit::Pooling::kFirst, moonlit::Pooling::kLast};
     if (from.pooling < MOONLIT_POOLING_DEFAULT || from.pooling > MOONLIT_POOLING_LAST) {

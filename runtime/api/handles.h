@@ -124,20 +124,37 @@ moonlit_code Guard(moonlit_session* session, moonlit_error* error, const Body& b
   });
 }
 
-// Structs that begin with the size the caller was compiled with, which may be an older or a newer one than ours. Writes as much of
-// `full` as *to (null: nothing) has room for, and that size.
+// Structs that begin with the size the caller was compiled with, which may be an older or a newer one than ours. A smaller one than that of
+// the field itself is nobody's: the caller has forgotten to set it, and all fields would be passed over in silence.
+inline bool IsSize(size_t size) { return size >= sizeof(size_t); }
+
+// Writes as much of `full` as *to (null: nothing) has room for, and that size; nothing where that is none.
 template <typename Sized>
 void WriteSized(Sized full, size_t size, Sized* to) {
-  if (to == nullptr) return;
+  if (to == nullptr || !IsSize(size)) return;
   full.size = size;
   std::memcpy(to, &full, std::min(size, sizeof full));
 }
-// What the caller filled (null: nothing) over the defaults.
+
+// Before the work whose result *to (null: nobody wants it) is to be written to. kInvalidArgument: its size is none.
 template <typename Sized>
-Sized ReadSized(const Sized* given, void (*set_defaults)(Sized*, size_t)) {
+Status CheckSized(const Sized* to, const char* name) {
+  if (to == nullptr || IsSize(to->size)) return Status();
+  return Errorf(Code::kInvalidArgument, "%s: its size is %zu; set it to sizeof(%s) before the call", name, to->size,
+                name);
+}
+
+// What the caller filled (null: nothing) over the defaults, which NAME_init sets. kInvalidArgument: its size is none.
+template <typename Sized>
+Result<Sized> ReadSized(const Sized* given, const char* name, void (*set_defaults)(Sized*, size_t)) {
   Sized full;
   set_defaults(&full, sizeof full);
-  if (given != nullptr) std::memcpy(&full, given, std::min(given->size, sizeof full));
+  if (given == nullptr) return full;
+  if (!IsSize(given->size)) {
+    return Errorf(Code::kInvalidArgument, "%s: its size is %zu; initialise it with %s_init, then set fields", name,
+                  given->size, name);
+  }
+  std::memcpy(&full, given, std::min(given->size, sizeof full));
   full.size = sizeof full;
   return full;
 }

@@ -31,7 +31,7 @@ moonlit_code MeasureModel(const char* path, const moonlit_model_options* given, 
                           const Body& body) {
   return Guard(error, [&]() -> Status {
     MOONLIT_RETURN_IF_ERROR(NotNull(path, "path"));
-    const moonlit_model_options complete = Complete(given);
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit_model_options complete, Complete(given));
     Log log(ToReceiver(complete.log, complete.log_user));
     const LogScope scope(&log);
     if (complete.vocab_only != 0) return body(static_cast<const LoadedModel*>(nullptr), EngineOptions{});
@@ -70,6 +70,7 @@ moonlit_code moonlit_plan_memory(const char* path, const moonlit_model_options* 
       path, options, error,
       [&](const moonlit::LoadedModel* model, const moonlit::EngineOptions& engine_options) -> Status {
         MOONLIT_RETURN_IF_ERROR(NotNull(memory, "memory"));
+        MOONLIT_RETURN_IF_ERROR(moonlit::api::CheckSized(memory, "moonlit_memory"));
         moonlit_memory full = {};
         if (model != nullptr) {
           MOONLIT_ASSIGN_OR_RETURN(const moonlit::MeasuredEngine measured,

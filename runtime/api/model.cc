@@ -53,7 +53,7 @@ moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* o
   return Guard(error, [&]() -> Status {
     MOONLIT_RETURN_IF_ERROR(NotNull(path, "path"));
     MOONLIT_RETURN_IF_ERROR(NotNull(model, "model"));
-    const moonlit_model_options complete = moonlit::api::Complete(options);
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit_model_options complete, moonlit::api::Complete(options));
     MOONLIT_ASSIGN_OR_RETURN(const moonlit::LoadOptions load, moonlit::api::ToLoadOptions(complete));
     auto handle = std::make_unique<moonlit_model>(moonlit::api::ToReceiver(complete.log, complete.log_user));
     const moonlit::LogScope scope(&handle->log);

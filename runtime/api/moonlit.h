@@ -12,8 +12,9 @@
  *  1. Every function that can fail returns a moonlit_code and fills *error (which may be NULL) with one sentence. Nothing is printed,
  *     nothing exits or aborts, and nothing is set for the whole process: what an application brings (a receiver of the log) it brings
  *     for one model or one call.
- *  2. Option structs carry their size: initialise them by their _init function with sizeof, then set fields. Later versions append
- *     fields only.
+ *  2. Structs whose first field is their size: options are initialised by their _init function with sizeof, then fields are set; where a
+ *     result or facts are written to, the caller sets the size to sizeof before the call. A struct whose size is still 0, or less than
+ *     the field's own, is MOONLIT_INVALID_ARGUMENT; to functions without a code nothing is written. Later versions append fields only.
  *  3. Text is UTF-8 given by pointer and length (bytes), and may contain NUL. Ids are int32_t.
  *  4. Objects made by a function are the caller's and are freed by the matching _free, which accepts NULL. A model must outlive its
  *     sessions.

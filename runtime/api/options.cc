@@ -15,8 +15,8 @@ Status SetCacheType(const char* field, const char* name, bool* use_default, Cach
 
 }  // namespace
 
-moonlit_model_options Complete(const moonlit_model_options* options) {
-  return ReadSized(options, moonlit_model_options_init);
+Result<moonlit_model_options> Complete(const moonlit_model_options* options) {
+  return ReadSized(options, "moonlit_model_options", moonlit_model_options_init);
 }
 
 Result<LoadOptions> ToLoadOptions(const moonlit_model_options& from) {

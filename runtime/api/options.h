@@ -9,8 +9,9 @@
 
 namespace moonlit::api {
 
-// The options that a caller compiled against an older header lacks keep their defaults; null: all of them.
-moonlit_model_options Complete(const moonlit_model_options* options);
+// The options that a caller compiled against an older header lacks keep their defaults; null: all of them. kInvalidArgument: their size is
+// none.
+Result<moonlit_model_options> Complete(const moonlit_model_options* options);
 
 // kInvalidArgument names the field.
 Result<LoadOptions> ToLoadOptions(const moonlit_model_options& options);

@@ -251,7 +251,8 @@ moonlit_code moonlit_sampler_append(moonlit_sampler* sampler, const moonlit_samp
     const SamplerUse use(sampler);
     MOONLIT_RETURN_IF_ERROR(use.status());
     MOONLIT_RETURN_IF_ERROR(NotNull(given, "step"));
-    const auto from = moonlit::api::ReadSized(given, moonlit_sampler_step_init);
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit_sampler_step from,
+                             moonlit::api::ReadSized(given, "moonlit_sampler_step", moonlit_sampler_step_init));
     const size_t number = sampler->chain.steps() + 1;
     MOONLIT_RETURN_IF_ERROR(sampler->chain.CheckAppend());
     auto [name, step] = moonlit::api::MakeStep(from, *sampler->model);

@@ -85,8 +85,8 @@ RestoreOptions ToRestoreOptions(int flags) {
   return options;
 }
 
-moonlit_generate_options Complete(const moonlit_generate_options* options) {
-  return ReadSized(options, moonlit_generate_options_init);
+Result<moonlit_generate_options> Complete(const moonlit_generate_options* options) {
+  return ReadSized(options, "moonlit_generate_options", moonlit_generate_options_init);
 }
 
 static_assert(static_cast<int>(Finish::kEnd) == MOONLIT_FINISH_END &&
@@ -258,7 +258,8 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
                               moonlit_error* error) {
   return Guard(session, error, [&]() -> Status {
     MOONLIT_RETURN_IF_ERROR(NotNull(prompt, prompt_count, "prompt"));
-    const moonlit_generate_options complete = moonlit::api::Complete(options);
+    MOONLIT_RETURN_IF_ERROR(moonlit::api::CheckSized(result, "moonlit_generate_result"));
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit_generate_options complete, moonlit::api::Complete(options));
     MOONLIT_RETURN_IF_ERROR(NotNull(complete.stop, complete.stop_count, "stop"));
     for (size_t i = 0; i < complete.stop_count; ++i)
       MOONLIT_RETURN_IF_ERROR(NotNull(complete.stop[i], "a stop string"));
@@ -316,7 +317,10 @@ moonlit_code moonlit_perplexity_with(moonlit_session* session, const int32_t* id
   return Guard(session, error, [&]() -> Status {
     MOONLIT_RETURN_IF_ERROR(NotNull(ids, count, "ids"));
     MOONLIT_RETURN_IF_ERROR(NotNull(result, "result"));
-    const auto from = moonlit::api::ReadSized(given, moonlit_perplexity_options_init);
+    MOONLIT_RETURN_IF_ERROR(moonlit::api::CheckSized(result, "moonlit_perplexity_result"));
+    MOONLIT_ASSIGN_OR_RETURN(
+        const moonlit_perplexity_options from,
+        moonlit::api::ReadSized(given, "moonlit_perplexity_options", moonlit_perplexity_options_init));
     moonlit::PerplexityOptions options;
     options.window = from.window;
     options.cancel = &session->cancel;

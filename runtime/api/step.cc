@@ -128,7 +128,9 @@ moonlit_code moonlit_step(moonlit_session* const* sessions, const moonlit_rows* 
     for (size_t i = 0; i < count; ++i) MOONLIT_RETURN_IF_ERROR(uses[i].Take(sessions[i]));
     moonlit::api::RowStep step(sessions, count);
     for (size_t i = 0; i < count; ++i) {
-      MOONLIT_RETURN_IF_ERROR(step.Add(i, moonlit::api::ReadSized(rows[i], moonlit_rows_init)));
+      MOONLIT_ASSIGN_OR_RETURN(const moonlit_rows given,
+                               moonlit::api::ReadSized(rows[i], "moonlit_rows", moonlit_rows_init));
+      MOONLIT_RETURN_IF_ERROR(step.Add(i, given));
     }
     return step.Run();
   });

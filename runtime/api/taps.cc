@@ -191,7 +191,8 @@ moonlit_code moonlit_session_set_taps(moonlit_session* session, const moonlit_ta
     std::unique_ptr<moonlit::api::SessionTap> tap;
     moonlit::Engine& engine = *session->model->engine;
     if (given != nullptr) {
-      const moonlit_taps taps = moonlit::api::ReadSized(given, moonlit_taps_init);
+      MOONLIT_ASSIGN_OR_RETURN(const moonlit_taps taps,
+                               moonlit::api::ReadSized(given, "moonlit_taps", moonlit_taps_init));
       MOONLIT_RETURN_IF_ERROR(moonlit::api::CheckLists(taps));
       tap = std::make_unique<moonlit::api::SessionTap>(taps, engine.plan().attention_layers());
       MOONLIT_RETURN_IF_ERROR(tap->Check(engine.plan().stream_layers()));

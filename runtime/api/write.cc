@@ -13,9 +13,8 @@
 namespace moonlit::api {
 namespace {
 
-moonlit_write_options Complete(const moonlit_write_options* given) {
-  const auto complete = moonlit::api::ReadSized(given, moonlit_write_options_init);
-  return complete;
+Result<moonlit_write_options> Complete(const moonlit_write_options* given) {
+  return ReadSized(given, "moonlit_write_options", moonlit_write_options_init);
 }
 
 QuantizeOptions ToQuantizeOptions(const moonlit_write_options& from) {
@@ -75,7 +74,8 @@ moonlit_code moonlit_quantize(const char* in, const char* out, const moonlit_wri
   return Guard(error, [&]() -> Status {
     MOONLIT_RETURN_IF_ERROR(NotNull(in, "in"));
     MOONLIT_RETURN_IF_ERROR(NotNull(out, "out"));
-    const moonlit_write_options complete = moonlit::api::Complete(options);
+    MOONLIT_RETURN_IF_ERROR(moonlit::api::CheckSized(result, "moonlit_write_result"));
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit_write_options complete, moonlit::api::Complete(options));
     moonlit::Log log(moonlit::api::ToReceiver(complete.log, complete.log_user));
     const moonlit::LogScope scope(&log);
     const moonlit::QuantizeOptions to = moonlit::api::ToQuantizeOptions(complete);
@@ -91,7 +91,8 @@ moonlit_code moonlit_convert(const char* folder, const char* out, const moonlit_
   return Guard(error, [&]() -> Status {
     MOONLIT_RETURN_IF_ERROR(NotNull(folder, "folder"));
     MOONLIT_RETURN_IF_ERROR(NotNull(out, "out"));
-    const moonlit_write_options complete = moonlit::api::Complete(options);
+    MOONLIT_RETURN_IF_ERROR(moonlit::api::CheckSized(result, "moonlit_write_result"));
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit_write_options complete, moonlit::api::Complete(options));
     moonlit::Log log(moonlit::api::ToReceiver(complete.log, complete.log_user));
     const moonlit::LogScope scope(&log);
     MOONLIT_ASSIGN_OR_RETURN(

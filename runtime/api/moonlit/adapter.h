@@ -31,7 +31,7 @@ typedef struct moonlit_adapter_info {
   float alpha;    /* as in the file; 0: none */
 } moonlit_adapter_info;
 
-/* Any thread. */
+/* Writes to *info; nothing where its size is 0. Any thread. */
 MOONLIT_API void moonlit_adapter_get_info(const moonlit_adapter* adapter, moonlit_adapter_info* info);
 
 /* From now on the session's products have the adapters' addends, each times its scale: scales [count], NULL: all 1. Replaces those before;

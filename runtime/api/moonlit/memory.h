@@ -37,7 +37,8 @@ MOONLIT_API moonlit_code moonlit_plan_memory(const char* path, const moonlit_mod
  * fit. The n_ctx in the options is not looked at. Otherwise as moonlit_plan_memory. */
 MOONLIT_API moonlit_code moonlit_plan_context(const char* path, const moonlit_model_options* options, uint64_t bytes,
                                               uint32_t* n_ctx, moonlit_error* error);
-/* What was allocated for a loaded model. It does not change while the model lives. Any thread. */
+/* What was allocated for a loaded model. It does not change while the model lives. Writes nothing where memory->size is 0. Any
+ * thread. */
 MOONLIT_API void moonlit_model_memory(const moonlit_model* model, moonlit_memory* memory);
 
 #ifdef __cplusplus

@@ -105,7 +105,7 @@ typedef struct moonlit_model_info {
   uint32_t threads;
 } moonlit_model_info;
 
-/* Any thread. */
+/* Writes to *info; nothing where its size is 0. Any thread. */
 MOONLIT_API void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info);
 
 /* What the model's files say beside the weights, by GGUF's keys ("general.architecture", "general.license", "llama.rope.freq_base",
