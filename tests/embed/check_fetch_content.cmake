@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # examples/fetch_content with the source, as archives and as one shared library: what its program is linked with.
-if(CMAKE_VERSION VERSION_LESS 3.24)
-  message("skipped: the project needs CMake 3.24, this is ${CMAKE_VERSION}")
-  return()
-endif()
 foreach(shared OFF ON)
   file(REMOVE_RECURSE "${BUILD}")
   execute_process(COMMAND "${CMAKE_COMMAND}" -S "${CONSUMER}" -B "${BUILD}" -G "${GENERATOR}" "-DCMAKE_MAKE_PROGRAM=${MAKE_PROGRAM}"
-      "-DCMAKE_C_COMPILER=${C_COMPILER}" "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" -DFETCHCONTENT_TRY_FIND_PACKAGE_MODE=NEVER
+      "-DCMAKE_C_COMPILER=${C_COMPILER}" "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" -DCMAKE_DISABLE_FIND_PACKAGE_moonlit=ON
       "-DMOONLIT_SOURCE=${SOURCE}" "-DMOONLIT_VARIANTS=${VARIANT}" "-DMOONLIT_DEPS_DIR=${DEPS_DIR}"
       "-DMOONLIT_HIGHWAY_DIR=${HIGHWAY_DIR}" "-DMOONLIT_SYSTEM_DEPS=${SYSTEM_DEPS}" -DMOONLIT_OFFLINE=ON -DMOONLIT_SHARED=${shared}
     RESULT_VARIABLE failed OUTPUT_VARIABLE output ERROR_VARIABLE output)
