@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Thin fronts over CMakePresets.json.
 #
-#   make              build/bin/moonlit, optimized
+#   make              build/bin/moonlit, optimized, and the libraries: what `cmake --install build/release --prefix DIR` puts into DIR
 #   make demo         install missing build tools, build, and let the built-in poet go on from a line
 #   make test         install missing build tools, build everything, run all tests (CROSS=1: and `make cross`)
 #   make cross        build for 64- and 32-bit Arm, run the tests under qemu as each processor of CPUS
@@ -30,7 +30,7 @@ all: release
 
 release:
 	@$(call configure,release)
-	$(call build,release) --target moonlit_cli
+	$(call build,release) --target moonlit_package
 	@mkdir -p build/bin && ln -sfn ../release/bin/moonlit build/bin/moonlit
 
 demo:

@@ -7,10 +7,32 @@
 #   lib/pkgconfig/moonlit.pc                         pkg-config moonlit
 #   bin/moonlit, share/moonlit/poet-Q4_0.gguf        the command (tools/cli) and the poem model (models/poet)
 #   share/doc/moonlit/                               our licence and those of what is inside
+#
+# The target moonlit_package builds what of it has to be built, and nothing else: tests and examples stay out.
 include_guard()
+add_custom_target(moonlit_package)
+set(MOONLIT_PACKAGE_FILES)
+foreach(part moonlit_cli moonlit_shared)
+  if(TARGET ${part})
+    add_dependencies(moonlit_package ${part})
+    list(APPEND MOONLIT_PACKAGE_FILES "$<TARGET_FILE:${part}>")
+  endif()
+endforeach()
+if(TARGET moonlit_static_file)
+  add_dependencies(moonlit_package moonlit_static_file)
+  list(APPEND MOONLIT_PACKAGE_FILES "${MOONLIT_STATIC_FILE}")
+endif()
 if(NOT MOONLIT_INSTALL)
   return()
 endif()
+# What the first rule of all (CMakeLists.txt) runs: half a package is not left behind.
+file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/generated/moonlit_built_$<CONFIG>.cmake" CONTENT "\
+foreach(file IN ITEMS [==[$<JOIN:${MOONLIT_PACKAGE_FILES},]==] [==[>]==])
+  if(NOT EXISTS \"\${file}\")
+    message(FATAL_ERROR \"\${file} is not built; this builds what is installed: cmake --build ${PROJECT_BINARY_DIR} --target moonlit_package\")
+  endif()
+endforeach()
+")
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
