@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the build tools that are missing, by Debian's package names. As a user without the right to install it says
-# what is missing and fails.
+# what is missing and fails, unless it is only what the build can do without (Makefile: ninja).
 # Usage: toolchains/install.sh native|cross|lint|tidy ...
 set -euo pipefail
 
 packages=()
+needed=0
 need() {  # need COMMAND PACKAGE
+  command -v "$1" >/dev/null 2>&1 || { packages+=("$2"); needed=1; }
+}
+want() {  # want COMMAND PACKAGE
   command -v "$1" >/dev/null 2>&1 || packages+=("$2")
 }
 
@@ -15,7 +19,7 @@ for set in "$@"; do
     native)
       need g++ g++
       need cmake cmake
-      need ninja ninja-build
+      want ninja ninja-build
       need python3 python3
       need nm binutils
       ;;
@@ -41,6 +45,7 @@ done
 if [ ${#packages[@]} -eq 0 ]; then exit 0; fi
 echo "missing: ${packages[*]}"
 if ! command -v apt-get >/dev/null 2>&1 || [ "$(id -u)" -ne 0 ]; then
+  if [ "$needed" -eq 0 ]; then exit 0; fi
   echo "Please install them (on Debian and its kin: apt-get install ${packages[*]}), then try again." >&2
   exit 1
 fi
