@@ -35,7 +35,11 @@ if(variant_objects AND NOT MOONLIT_SANITIZE)
     string(APPEND pairs "${variant}=$<JOIN:$<TARGET_OBJECTS:${target}>,\n${variant}=>\n")
   endforeach()
   file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/generated/variant_objects.txt" CONTENT "${pairs}")
-  moonlit_lint(symbols objects --nm "${CMAKE_NM}" --list "${PROJECT_BINARY_DIR}/generated/variant_objects.txt")
+  set(bases)
+  foreach(variant IN LISTS MOONLIT_BUILT_VARIANTS)
+    list(APPEND bases ${variant}=${MOONLIT_BASE_${variant}})
+  endforeach()
+  moonlit_lint(symbols objects --nm "${CMAKE_NM}" --bases ${bases} --list "${PROJECT_BINARY_DIR}/generated/variant_objects.txt")
 endif()
 
 # What the libraries give out; without them, what the headers declare.

@@ -6,7 +6,9 @@
 #
 #   moonlit_kernels(kernels/norm VARIANT norm_variant.cc BASELINE norm.cc reference.cc DEPENDS kernels/simd)
 #     VARIANT sources are compiled once per row of kernels/cpu/variants.inc, BASELINE ones once with the compiler's default.
-#     TOGETHER 6 compiles VARIANT sources in groups of six: they read Highway's headers (2 s) once, so their names must differ.
+#     Instead of VARIANT: FLOATS for sources that use no dot product of kernels/simd, BYTES if only those of bytes, HALVES if only those
+#     of bf16 pairs. They are compiled once for all rows in which that gives the same code (variants.inc), and see no other dots.
+#     TOGETHER 6 compiles the sources of a class in groups of six: they read Highway's headers (2 s) once, so their names must differ.
 #
 #   moonlit_test(kernels/norm_test LABELS unit DEPENDS kernels/norm tests/support)
 #     tests/kernels/norm_test.cc, with GoogleTest's main. Extra SOURCES, ARGS and TIMEOUT if need be. SLOW ones start first.
@@ -101,14 +103,15 @@ endif()
 set(MOONLIT_VARIANTS "" CACHE STRING "Kernel variants to build (empty: every one of this architecture), for quick development builds")
 file(STRINGS "${PROJECT_SOURCE_DIR}/kernels/cpu/variants.inc" rows REGEX "^MOONLIT_VARIANT")
 set(MOONLIT_BUILT_VARIANTS)
-set(built_inc "// Generated from kernels/cpu/variants.inc: the variants in this build, fastest first.\n")
 foreach(row IN LISTS rows)
-  if(NOT row MATCHES "^MOONLIT_VARIANT\\(([a-z0-9_]+), ([A-Z0-9]+), \"([^\"]*)\"")
+  if(NOT row MATCHES "^MOONLIT_VARIANT\\(([a-z0-9_]+), ([A-Z0-9]+), \"([^\"]*)\".*, ([a-z0-9_]+), \"([A-Z ]*)\"\\)$")
     message(FATAL_ERROR "kernels/cpu/variants.inc: can't read the row: ${row}")
   endif()
   set(variant ${CMAKE_MATCH_1})
   set(architecture ${CMAKE_MATCH_2})
   separate_arguments(flags UNIX_COMMAND "${CMAKE_MATCH_3}")
+  set(MOONLIT_BASE_${variant} ${CMAKE_MATCH_4})
+  separate_arguments(MOONLIT_BETTER_${variant} UNIX_COMMAND "${CMAKE_MATCH_5}")
   if(NOT architecture STREQUAL "ANY" AND NOT architecture STREQUAL MOONLIT_ARCHITECTURE)
     continue()
   endif()
@@ -117,51 +120,90 @@ foreach(row IN LISTS rows)
   endif()
   list(APPEND MOONLIT_BUILT_VARIANTS ${variant})
   set(MOONLIT_FLAGS_${variant} ${flags})
-  string(APPEND built_inc "MOONLIT_BUILT_VARIANT(${variant})\n")
 endforeach()
 if(NOT MOONLIT_BUILT_VARIANTS)
   message(FATAL_ERROR "no kernel variant is left to build: MOONLIT_VARIANTS=${MOONLIT_VARIANTS}, architecture ${MOONLIT_ARCHITECTURE}")
 endif()
+# MOONLIT_OWNER_<class>_<variant>: whose kernels of a class a variant runs: its own, or those of the furthest base in this build from
+# which to the variant no row names the class.
+set(MOONLIT_KERNEL_CLASSES VARIANT BYTES HALVES FLOATS)
+set(built_inc "// Generated from kernels/cpu/variants.inc: the variants in this build, fastest first, and whose kernels of each class they run.\n")
+foreach(variant IN LISTS MOONLIT_BUILT_VARIANTS)
+  foreach(class IN LISTS MOONLIT_KERNEL_CLASSES)
+    set(MOONLIT_OWNER_${class}_${variant} ${variant})
+    set(at ${variant})
+    while(NOT class STREQUAL "VARIANT" AND NOT class IN_LIST MOONLIT_BETTER_${at} AND NOT MOONLIT_BASE_${at} STREQUAL "none")
+      set(at ${MOONLIT_BASE_${at}})
+      if(at IN_LIST MOONLIT_BUILT_VARIANTS)
+        set(MOONLIT_OWNER_${class}_${variant} ${at})
+      endif()
+    endwhile()
+  endforeach()
+  string(APPEND built_inc "MOONLIT_BUILT_VARIANT(${variant}, ${MOONLIT_OWNER_BYTES_${variant}}, ${MOONLIT_OWNER_HALVES_${variant}}, ${MOONLIT_OWNER_FLOATS_${variant}})\n")
+endforeach()
 file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/generated/moonlit/variants_built.inc" CONTENT "${built_inc}" @ONLY)
 
 # -O2 in every build type (-Os for scalar), no link-time optimization, no contraction: the bits of a variant are part of its
-# identity.
-set(MOONLIT_KERNEL_FLAGS -O2 -ffp-contract=off -fno-fast-math -fno-lto -fno-exceptions -fno-rtti -fno-stack-protector -DNDEBUG -DHWY_COMPILE_ONLY_STATIC)
+# identity. No tables for unwinding: a kernel calls nothing that throws.
+set(MOONLIT_KERNEL_FLAGS -O2 -ffp-contract=off -fno-fast-math -fno-lto -fno-exceptions -fno-rtti -fno-unwind-tables
+    -fno-asynchronous-unwind-tables -fno-stack-protector -DNDEBUG -DHWY_COMPILE_ONLY_STATIC)
+
+# The objects of one class of a room's sources, and their names in `out`.
+function(moonlit_variant_objects name class together out)
+  set(objects)
+  foreach(variant IN LISTS MOONLIT_BUILT_VARIANTS)
+    if(NOT MOONLIT_OWNER_${class}_${variant} STREQUAL variant)
+      continue()
+    endif()
+    set(object ${name}_${class}__${variant})
+    add_library(${object} OBJECT ${ARGN})
+    target_link_libraries(${object} PRIVATE moonlit_options moonlit_highway)
+    set(flags ${MOONLIT_KERNEL_FLAGS} ${MOONLIT_FLAGS_${variant}})
+    if(variant STREQUAL "scalar")
+      list(REMOVE_ITEM flags -DHWY_COMPILE_ONLY_STATIC -O2)
+      # Highway distrusts its emulated vectors under GCC, whose vectorizer mistakes them (GCC bug 106322); without the
+      # vectorizer they are right, and unlike its one-lane target they have every operation.
+      list(APPEND flags -DHWY_BROKEN_EMU128=0 -fno-tree-vectorize -fno-tree-slp-vectorize)
+      # Emulated vectors are loops; inlining all of them into a kernel takes a compiler minutes and gains a test nothing. It is
+      # the reference and what is left for a CPU that no other variant fits, and should not be the largest part of the library.
+      list(APPEND flags -Os -fno-inline-functions -fno-inline-small-functions)
+    endif()
+    # An instrumented kernel of many unrolled registers takes a compiler many minutes. The scalar variant, which reads and
+    # writes the same bytes, is instrumented in its place.
+    if(MOONLIT_SANITIZE AND NOT variant STREQUAL "scalar")
+      list(APPEND flags -fno-sanitize=all)
+    endif()
+    target_compile_options(${object} PRIVATE ${flags})
+    target_compile_definitions(${object} PRIVATE MOONLIT_NS=${variant} hwy=hwy_${variant})
+    foreach(other BYTES HALVES FLOATS)
+      target_compile_definitions(${object} PRIVATE MOONLIT_${other}_NS=${MOONLIT_OWNER_${other}_${variant}})
+    endforeach()
+    if(class MATCHES "HALVES|FLOATS")
+      target_compile_definitions(${object} PRIVATE MOONLIT_WITHOUT_BYTE_DOTS)
+    endif()
+    if(class MATCHES "BYTES|FLOATS")
+      target_compile_definitions(${object} PRIVATE MOONLIT_WITHOUT_BF16_DOTS)
+    endif()
+    if(together)
+      set_target_properties(${object} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${together})
+    endif()
+    list(APPEND objects $<TARGET_OBJECTS:${object}>)
+    set_property(GLOBAL APPEND PROPERTY MOONLIT_VARIANT_OBJECT_TARGETS ${object})
+  endforeach()
+  set(${out} ${objects} PARENT_SCOPE)
+endfunction()
 
 function(moonlit_kernels room)
-  cmake_parse_arguments(ARG "" "TOGETHER" "VARIANT;BASELINE;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TOGETHER" "${MOONLIT_KERNEL_CLASSES};BASELINE;DEPENDS" ${ARGN})
   moonlit_target_name(${room} name)
   set(objects)
-  if(ARG_VARIANT)
-    foreach(variant IN LISTS MOONLIT_BUILT_VARIANTS)
-      set(object ${name}__${variant})
-      add_library(${object} OBJECT ${ARG_VARIANT})
-      target_link_libraries(${object} PRIVATE moonlit_options moonlit_highway)
-      set(flags ${MOONLIT_KERNEL_FLAGS} ${MOONLIT_FLAGS_${variant}})
-      if(variant STREQUAL "scalar")
-        list(REMOVE_ITEM flags -DHWY_COMPILE_ONLY_STATIC -O2)
-        # Highway distrusts its emulated vectors under GCC, whose vectorizer mistakes them (GCC bug 106322); without the
-        # vectorizer they are right, and unlike its one-lane target they have every operation.
-        list(APPEND flags -DHWY_BROKEN_EMU128=0 -fno-tree-vectorize -fno-tree-slp-vectorize)
-        # Emulated vectors are loops; inlining all of them into a kernel takes a compiler minutes and gains a test nothing. It is
-        # the reference and what is left for a CPU that no other variant fits, and should not be the largest part of the library.
-        list(APPEND flags -Os -fno-inline-functions -fno-inline-small-functions)
-      endif()
-      # An instrumented kernel of many unrolled registers takes a compiler many minutes. The scalar variant, which reads and
-      # writes the same bytes, is instrumented in its place.
-      if(MOONLIT_SANITIZE AND NOT variant STREQUAL "scalar")
-        list(APPEND flags -fno-sanitize=all)
-      endif()
-      target_compile_options(${object} PRIVATE ${flags})
-      target_compile_definitions(${object} PRIVATE MOONLIT_NS=${variant} hwy=hwy_${variant})
-      if(ARG_TOGETHER)
-        set_target_properties(${object} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${ARG_TOGETHER})
-      endif()
-      list(APPEND objects $<TARGET_OBJECTS:${object}>)
-      set_property(GLOBAL APPEND PROPERTY MOONLIT_VARIANT_OBJECT_TARGETS ${object})
-    endforeach()
-  endif()
-  if(ARG_BASELINE OR ARG_VARIANT)
+  foreach(class IN LISTS MOONLIT_KERNEL_CLASSES)
+    if(ARG_${class})
+      moonlit_variant_objects(${name} ${class} "${ARG_TOGETHER}" of_class ${ARG_${class}})
+      list(APPEND objects ${of_class})
+    endif()
+  endforeach()
+  if(ARG_BASELINE OR objects)
     add_library(${name} STATIC ${ARG_BASELINE} ${objects})
     set_source_files_properties(${ARG_BASELINE} PROPERTIES COMPILE_OPTIONS "-O2")
     target_link_libraries(${name} PUBLIC moonlit_options)

@@ -6,6 +6,7 @@
 namespace moonlit {
 
 #define MOONLIT_TABLE AttentionTable
+#define MOONLIT_TABLE_CLASS VARIANT
 #include "kernels/cpu/variant_table.inc"
 
 CacheType DefaultCacheType(Variant variant) {

@@ -26,7 +26,7 @@ namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 enum class ExpectedTarget : long long {
-#define MOONLIT_VARIANT(name, architecture, flags, target, features) name = target,
+#define MOONLIT_VARIANT(name, architecture, flags, target, features, base, classes) name = target,
 #include "kernels/cpu/variants.inc"
 #undef MOONLIT_VARIANT
 };
@@ -36,15 +36,14 @@ static_assert(static_cast<long long>(ExpectedTarget::MOONLIT_NS) == HWY_STATIC_T
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
-// Which leaf instructions the variant has (the intrinsics live behind kernels/simd/dot-inl.h only).
+// Which leaf instructions the variant has (the intrinsics live behind kernels/simd/dot-inl.h only). A source of a class without
+// them (moonlit_kernels) does not see them, so its code is the base's, whether the base is built or not.
+#if !MOONLIT_WITHOUT_BYTE_DOTS
 #if defined(__AVX512VNNI__) && HWY_TARGET <= HWY_AVX3_DL
 #define MOONLIT_HAS_VPDPBUSD512 1
 #endif
 #if defined(__AVXVNNI__) || (defined(__AVX512VNNI__) && defined(__AVX512VL__))
 #define MOONLIT_HAS_VPDPBUSD256 1
-#endif
-#if defined(__AVX512BF16__)
-#define MOONLIT_HAS_VDPBF16 1
 #endif
 #if defined(__ARM_FEATURE_DOTPROD)
 #define MOONLIT_HAS_SDOT 1
@@ -52,6 +51,12 @@ static_assert(static_cast<long long>(ExpectedTarget::MOONLIT_NS) == HWY_STATIC_T
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 #define MOONLIT_HAS_SMMLA 1
 #endif
+#endif
+#if !MOONLIT_WITHOUT_BF16_DOTS
+#if defined(__AVX512BF16__)
+#define MOONLIT_HAS_VDPBF16 1
+#endif
 #if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 #define MOONLIT_HAS_BFDOT 1
+#endif
 #endif

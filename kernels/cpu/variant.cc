@@ -15,19 +15,30 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-#define MOONLIT_VARIANT(name, architecture, flags, target, features) {#name, #architecture, features},
+#define MOONLIT_VARIANT(name, architecture, flags, target, features, base, classes) {#name, #architecture, features},
 #include "kernels/cpu/variants.inc"
 #undef MOONLIT_VARIANT
 };
 
+// What a CPU must have for a variant, it must have for the kernels that the variant takes from its base.
+constexpr FeatureMask kFeatures_none = kNone;
+#define MOONLIT_VARIANT(name, architecture, flags, target, features, base, classes) \
+  constexpr FeatureMask kFeatures_##name = features;
+#include "kernels/cpu/variants.inc"
+#undef MOONLIT_VARIANT
+#define MOONLIT_VARIANT(name, architecture, flags, target, features, base, classes) \
+  static_assert((kFeatures_##base & ~kFeatures_##name) == 0, #name " has not all that " #base " needs");
+#include "kernels/cpu/variants.inc"
+#undef MOONLIT_VARIANT
+
 constexpr Variant kAllVariants[] = {
-#define MOONLIT_VARIANT(name, architecture, flags, target, features) Variant::name,
+#define MOONLIT_VARIANT(name, architecture, flags, target, features, base, classes) Variant::name,
 #include "kernels/cpu/variants.inc"
 #undef MOONLIT_VARIANT
 };
 
 constexpr Variant kBuiltVariants[] = {
-#define MOONLIT_BUILT_VARIANT(name) Variant::name,
+#define MOONLIT_BUILT_VARIANT(name, bytes, halves, floats) Variant::name,
 #include "moonlit/variants_built.inc"
 #undef MOONLIT_BUILT_VARIANT
 };

@@ -15,7 +15,7 @@
 namespace moonlit {
 
 enum class Variant : unsigned char {
-#define MOONLIT_VARIANT(name, architecture, flags, target, features) name,
+#define MOONLIT_VARIANT(name, architecture, flags, target, features, base, classes) name,
 #include "kernels/cpu/variants.inc"
 #undef MOONLIT_VARIANT
 };

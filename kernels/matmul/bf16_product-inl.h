@@ -182,7 +182,7 @@ void MultiplyPairs(const ProductArgs& args) {
 
 template <class Weights>
 void MultiplyPairsExact(const ProductArgs& args) {
-  MultiplyDecoded(args, PairTileBytes<Weights>(args.k), UnpackPairRange<Weights>);
+  MOONLIT_FLOATS_NS::MultiplyDecoded(args, PairTileBytes<Weights>(args.k), UnpackPairRange<Weights>);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 template <class Codec>
 void MultiplyExact(const ProductArgs& args) {
   static_assert(kDecodedPiece % Codec::kBlock == 0, "pieces are whole blocks");
-  MultiplyDecoded(args, TileBytes<Codec>(args.k), UnpackRange<Codec>);
+  MOONLIT_FLOATS_NS::MultiplyDecoded(args, TileBytes<Codec>(args.k), UnpackRange<Codec>);
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ void MultiplyExact(const ProductArgs& args) {
 #elif HWY_ARCH_ARM_A64 && HWY_TARGET_IS_NEON
 #define MOONLIT_BYTE_TILE "8x8x4"
 #elif MOONLIT_EMULATED
-#define MOONLIT_BYTE_TILE "2x4x4"
+#define MOONLIT_BYTE_TILE "1x4x4"
 #else
 #define MOONLIT_BYTE_TILE "4x8x4"
 #endif

@@ -6,6 +6,7 @@
 //   kFormat, kBlock, kBytes        the format, values and bytes of a file block
 //   kSmall, kBig                   its fields (layout-inl.h)
 //   kChunks, kUnits                a block is kChunks times kUnits units of 32 k, K ascending; units are unrolled
+//                                where a pass has few rows
 //   kParts                         scales a unit: 1 (32 values) or 2 (16 values each)
 //   kHasMin                        whether a second term Σa · add exists
 //   kSigned, kBound                weights are signed bytes of magnitude kBound or less, or unsigned ones up to kBound
@@ -33,7 +34,7 @@ constexpr size_t kMaxRows = 16;
 #elif HWY_ARCH_ARM_A64 && HWY_TARGET_IS_NEON
 constexpr size_t kMaxRows = 8;
 #elif MOONLIT_EMULATED
-constexpr size_t kMaxRows = 2;
+constexpr size_t kMaxRows = 1;
 #else
 constexpr size_t kMaxRows = 4;
 #endif
@@ -41,13 +42,6 @@ constexpr size_t kMaxRows = 4;
 constexpr size_t kMaxTurns = HWY_ARCH_ARM_A64 || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3) ? 4
                              : HWY_TARGET == HWY_AVX2                                     ? 2
                                                                                           : 1;
-
-// Emulated vectors are loops over arrays: expanding them for every row takes the compiler minutes and gains nothing.
-#if MOONLIT_EMULATED
-#define MOONLIT_INNER HWY_NOINLINE
-#else
-#define MOONLIT_INNER HWY_INLINE
-#endif
 
 // Where kRows rows of one block of activations (a8.h) stand in their walk along K: at one unit of 32 k.
 struct RowSet {
@@ -263,9 +257,27 @@ HWY_INLINE void PrefetchAhead(const uint8_t* block, size_t unit) {
   Unroll<kLines>([&](auto i) MOONLIT_INLINE_LAMBDA { __builtin_prefetch(ahead + 64 * i, 0, 2); });
 }
 
+template <class Codec>
+MOONLIT_INNER void LoadScales(const uint8_t* small, size_t v, VF32* scale, VF32* min) {
+  Codec::Scales(small, v, scale, min);
+}
+
 template <class Codec, size_t kUnit>
 MOONLIT_INNER void LoadWeights(const uint8_t* small, const uint8_t* big, size_t chunk, size_t v, VU8 (&w)[8]) {
   Codec::template Weights<kUnit>(small, big, chunk, v, w);
+}
+
+// The same for a unit that is known only when it runs.
+template <class Codec, size_t kUnit = 0>
+HWY_INLINE void LoadWeightsOfUnit(const uint8_t* small, const uint8_t* big, size_t chunk, size_t unit, size_t v,
+                                  VU8 (&w)[8]) {
+  if constexpr (kUnit + 1 == Codec::kUnits) {
+    LoadWeights<Codec, kUnit>(small, big, chunk, v, w);
+  } else if (unit == kUnit) {
+    LoadWeights<Codec, kUnit>(small, big, chunk, v, w);
+  } else {
+    LoadWeightsOfUnit<Codec, kUnit + 1>(small, big, chunk, unit, v, w);
+  }
 }
 
 template <class Codec, size_t kRows>
@@ -278,8 +290,22 @@ HWY_INLINE void AddBlock(const uint8_t* tile, size_t block, const RowSet& block_
   Unroll<kVectors>([&](auto v) MOONLIT_INLINE_LAMBDA {
     VF32 scale[kScales];
     VF32 min[kScales];
-    Codec::Scales(small, v, scale, min);
+    LoadScales<Codec>(small, v, scale, min);
     RowSet rows = block_rows;
+    if constexpr (Codec::kUnits > 1 && kRows >= 8) {
+      // The rows' part is long, and a branch beside it costs nothing; unrolled it would be there once a unit.
+      for (size_t unit = 0; unit < Codec::kChunks * Codec::kUnits; ++unit) {
+        VU8 w[8];
+        LoadWeightsOfUnit<Codec>(small, big, unit / Codec::kUnits, unit % Codec::kUnits, v, w);
+        PrefetchAhead<Codec, kRows>(big, unit);
+        Unroll<kRows / kTurns>([&](auto r) MOONLIT_INLINE_LAMBDA {
+          AddUnit<Codec, decltype(r)::value * kTurns, kTurns>(rows, w, scale + unit * Codec::kParts,
+                                                              min + unit * Codec::kParts, acc + v * kRows);
+        });
+        rows.Skip(1);
+      }
+      return;
+    }
     for (size_t chunk = 0; chunk < Codec::kChunks; ++chunk) {
       Unroll<Codec::kUnits>([&](auto u) MOONLIT_INLINE_LAMBDA {
         VU8 w[8];

@@ -5,9 +5,11 @@
 
 namespace moonlit {
 
-#define MOONLIT_BUILT_VARIANT(name)                                                                \
+#define MOONLIT_BUILT_VARIANT(name, bytes, halves, floats)                                         \
   namespace name {                                                                                 \
   extern const ProductKernel* const kProducts[];                                                   \
+  }                                                                                                \
+  namespace bytes {                                                                                \
   void QuantizeA8(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out);      \
   void QuantizeA8Twice(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out); \
   }
@@ -22,7 +24,7 @@ constexpr size_t kFormats = sizeof(kAllFormats) / sizeof(kAllFormats[0]);
 // is known that the CPU can.
 struct Tables {
   static constexpr Variant kVariants[] = {
-#define MOONLIT_BUILT_VARIANT(name) Variant::name,
+#define MOONLIT_BUILT_VARIANT(name, bytes, halves, floats) Variant::name,
 #include "moonlit/variants_built.inc"
 #undef MOONLIT_BUILT_VARIANT
   };
@@ -30,10 +32,10 @@ struct Tables {
 
   Tables() {
     size_t v = 0;
-#define MOONLIT_BUILT_VARIANT(name)                                                 \
+#define MOONLIT_BUILT_VARIANT(name, bytes, halves, floats)                          \
   for (size_t f = 0; f < kFormats; ++f) tables[v].kernels[f] = *name::kProducts[f]; \
-  tables[v].quantize_a8 = name::QuantizeA8;                                         \
-  tables[v++].quantize_a8_twice = name::QuantizeA8Twice;
+  tables[v].quantize_a8 = bytes::QuantizeA8;                                        \
+  tables[v++].quantize_a8_twice = bytes::QuantizeA8Twice;
 #include "moonlit/variants_built.inc"
 #undef MOONLIT_BUILT_VARIANT
   }

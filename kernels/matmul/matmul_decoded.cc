@@ -44,7 +44,7 @@ void UnpackDecodedRow(const uint8_t* tile, size_t row, size_t k, float* values) 
 
 template <Format kFormat, size_t kBytes>
 void MultiplyBlocks(const ProductArgs& args) {
-  MultiplyDecoded(args, DecodedTileBytes<kBytes>(args.k), DecodeBlocks<kFormat, kBytes>);
+  MOONLIT_FLOATS_NS::MultiplyDecoded(args, DecodedTileBytes<kBytes>(args.k), DecodeBlocks<kFormat, kBytes>);
 }
 
 }  // namespace

@@ -7,19 +7,19 @@
 #include "kernels/simd/unroll-inl.h"
 
 namespace moonlit {
-namespace MOONLIT_NS {
-
-#define MOONLIT_FORMAT(enumerator, name, stem, gguf_type, block_values, block_bytes) \
-  extern const ProductKernel kProduct_##stem;
-#include "kernels/quant/formats.inc"
-#undef MOONLIT_FORMAT
 
 // Values [k_begin, k_begin + count) of output `n` of a packed tile; both are multiples of the block.
 using DecodeRange = void (*)(const uint8_t* tile, size_t n, size_t k_begin, size_t count, float* values);
+
+namespace MOONLIT_FLOATS_NS {
+// ProductKernel::multiply_exact of a block format (exact.cc).
+void MultiplyDecoded(const ProductArgs& args, size_t tile_bytes, DecodeRange decode);
+}  // namespace MOONLIT_FLOATS_NS
+
+namespace MOONLIT_NS {
+
 // Values that are decoded at a time.
 inline constexpr size_t kDecodedPiece = 256;
-// ProductKernel::multiply_exact of a block format.
-void MultiplyDecoded(const ProductArgs& args, size_t tile_bytes, DecodeRange decode);
 
 void QuantizeA8(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out);
 void QuantizeA8Twice(const float* x, size_t x_stride, size_t rows, size_t k, const A8View& out);

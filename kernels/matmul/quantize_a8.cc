@@ -2,6 +2,7 @@
 // Floats -> A8 (a8.h). Every variant gives the same bits: the maximum is exact, the two divisions are scalar IEEE ones (NEON
 // on ARMv7 has none), the product is one rounding, and rounding to nearest even is done by adding 1.5 * 2^23, which needs no
 // rounding instruction. Vectors are only used where their width can't be seen.
+#include "kernels/matmul/layout-inl.h"
 #include "kernels/matmul/products-inl.h"
 
 namespace moonlit {
@@ -21,7 +22,7 @@ HWY_INLINE int32_t LargestMagnitudeBits(const float* x) {
 }
 
 // One group of 32 values.
-HWY_INLINE void QuantizeGroup(const float* x, int8_t* q, float* scale, int32_t* minus_sum, size_t sum_stride) {
+MOONLIT_INNER void QuantizeGroup(const float* x, int8_t* q, float* scale, int32_t* minus_sum, size_t sum_stride) {
   constexpr int32_t kInfBits = 0x7F800000;
   constexpr int32_t kTinyBits = (127 - 119) << 23;  // of kA8Smallest
   const DF32 df;

@@ -54,7 +54,7 @@ HWY_INLINE void UnpackBlockOfPanel(const uint8_t* tile, size_t block, size_t v, 
   const DF32 df;
   VF32 scale[kScales];
   VF32 min[kScales];
-  Codec::Scales(small, v, scale, min);
+  LoadScales<Codec>(small, v, scale, min);
   Unroll<kScales>([&](auto i) MOONLIT_INLINE_LAMBDA {
     uint8_t* unit = panel + i / Codec::kParts * U::kBytes;
     const size_t part = i % Codec::kParts * U::kVector;

@@ -7,6 +7,7 @@
 namespace moonlit {
 
 #define MOONLIT_TABLE PeakTable
+#define MOONLIT_TABLE_CLASS VARIANT
 #include "kernels/cpu/variant_table.inc"
 
 namespace {

@@ -6,6 +6,7 @@
 namespace moonlit {
 
 #define MOONLIT_TABLE SoftmaxTable
+#define MOONLIT_TABLE_CLASS FLOATS
 #include "kernels/cpu/variant_table.inc"
 
 }  // namespace moonlit

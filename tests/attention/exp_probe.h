@@ -16,9 +16,9 @@ struct ExpProbeTable {
   void (*tanh)(const float* x, float* out, size_t n);
 };
 
-#define MOONLIT_BUILT_VARIANT(name)          \
-  namespace name {                           \
-  extern const ExpProbeTable kExpProbeTable; \
+#define MOONLIT_BUILT_VARIANT(name, bytes, halves, floats) \
+  namespace floats {                                       \
+  extern const ExpProbeTable kExpProbeTable;               \
   }
 #include "moonlit/variants_built.inc"
 #undef MOONLIT_BUILT_VARIANT

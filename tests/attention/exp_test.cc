@@ -18,8 +18,8 @@ struct Named {
 
 std::vector<Named> Tables() {
   std::vector<Named> tables;
-#define MOONLIT_BUILT_VARIANT(name) \
-  if (CanRun(Variant::name, CpuFeatures())) tables.push_back({Variant::name, &name::kExpProbeTable});
+#define MOONLIT_BUILT_VARIANT(name, bytes, halves, floats) \
+  if (CanRun(Variant::name, CpuFeatures())) tables.push_back({Variant::name, &floats::kExpProbeTable});
 #include "moonlit/variants_built.inc"
 #undef MOONLIT_BUILT_VARIANT
   return tables;

@@ -19,12 +19,12 @@ float F(float x) { return hwy::Twice(x); }
 
 
 class SymbolsTest(planted_tree.PlantedTree):
-    def check(self, inside="", outside="", variant="x86_avx2", flags=()):
+    def check(self, inside="", outside="", variant="x86_avx2", flags=(), bases=None):
         source = self.plant("a.cc", HEAD % (inside, outside))
         output = os.path.join(self.root, "a.o")
         subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", "-O1", f"-DMOONLIT_NS={variant}", f"-Dhwy=hwy_{variant}",
                         *flags, "-c", source, "-o", output], check=True)
-        return check_symbols.check_object(os.environ.get("NM", "nm"), "x86_avx2", output, {"x86_avx2", "x86_avx512"})
+        return check_symbols.check_object(os.environ.get("NM", "nm"), "x86_avx2", output, {"x86_avx2", "x86_avx512"}, bases or {})
 
     def test_clean_object(self):
         self.assertEqual(self.check("void* Copy(void* a, const void* b) { return __builtin_memcpy(a, b, 4096); }"), [])
@@ -57,6 +57,13 @@ class SymbolsTest(planted_tree.PlantedTree):
             inside="int G();", outside="namespace moonlit { namespace x86_avx512 { int H(); } }\n"
             "int moonlit::x86_avx2::G() { return moonlit::x86_avx512::H(); }")
         self.assert_one(problems, "x86_avx512", "needs")
+
+    def test_may_need_its_base(self):
+        inside = "int G();"
+        outside = ("namespace moonlit { namespace x86_avx512 { int H(); } }\n"
+                   "int moonlit::x86_avx2::G() { return moonlit::x86_avx512::H(); }")
+        self.assertEqual(self.check(inside, outside, bases={"x86_avx2": "x86_ssse3", "x86_ssse3": "x86_avx512"}), [])
+        self.assert_one(self.check(inside, outside, bases={"x86_avx512": "x86_avx2"}), "x86_avx512", "needs")
 
     def test_needs_the_mathematics_library(self):
         problems = self.check(inside="float G(float);", outside='extern "C" float expf(float);\n'

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that no object of one kernel variant can share code with another variant's.
 
-Usage: check_symbols.py --nm NM VARIANT=OBJECT ...      or   --list FILE with one such pair a line
+Usage: check_symbols.py --nm NM --bases VARIANT=BASE ... -- VARIANT=OBJECT ...      or   --list FILE with one such pair a line
 
 The same sources are compiled under many instruction sets. An inline function that was not inlined is a weak symbol, and
 the linker keeps one of its copies: an AVX-512 one may then run on a processor without AVX-512. So each object may define
 only symbols in moonlit::<variant> and in hwy_<variant> (Highway renamed by -Dhwy=...), and may need only plain C memory
-functions, the compiler's own run-time pieces, and names of moonlit that belong to no other variant.
+functions, the compiler's own run-time pieces, and names of moonlit that belong to no other variant than its base
+(kernels/cpu/variants.inc), whose code it may run.
 """
 
 import argparse
@@ -51,9 +52,18 @@ def symbols(nm, path):
     return result
 
 
-def check_object(nm, variant, path, variants):
+def with_bases(variant, bases):
+    """The variant, its base, the base's base ..."""
+    chain = [variant]
+    while chain[-1] in bases:
+        chain.append(bases[chain[-1]])
+    return chain
+
+
+def check_object(nm, variant, path, variants, bases):
     problems, name_of_file = [], "/".join(path.split("/")[-3:])
     own_symbols = 0
+    allowed = with_bases(variant, bases)
     for kind, mangled, demangled in symbols(nm, path):
         needed = kind in "Uwv"
         if in_variant(demangled, variant):
@@ -65,7 +75,7 @@ def check_object(nm, variant, path, variants):
             continue
         if NEEDED.match(mangled.split("@")[0]):
             continue
-        other = [v for v in variants if v != variant and (f"moonlit::{v}::" in demangled or f"hwy_{v}::" in demangled)]
+        other = [v for v in variants if v not in allowed and (f"moonlit::{v}::" in demangled or f"hwy_{v}::" in demangled)]
         if other:
             problems.append(f"{variant}: {name_of_file} needs {demangled} of the variant {other[0]}")
         elif not demangled.startswith("moonlit::"):
@@ -78,6 +88,7 @@ def check_object(nm, variant, path, variants):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nm", default="nm")
+    parser.add_argument("--bases", nargs="*", default=[], metavar="VARIANT=BASE")
     parser.add_argument("--list", help="a file with VARIANT=OBJECT lines")
     parser.add_argument("objects", nargs="*", metavar="VARIANT=OBJECT")
     args = parser.parse_args()
@@ -90,12 +101,13 @@ def main():
         print("symbols: no variant object was named")
         return 1
     problems = []
+    bases = dict(pair.split("=", 1) for pair in args.bases)
     variants = {variant for variant, _ in pairs}
     for variant, path in pairs:
         if not os.path.exists(path):
             problems.append(f"{variant}: {path} is not built")
             continue
-        problems += check_object(args.nm, variant, path, variants)
+        problems += check_object(args.nm, variant, path, variants, bases)
     print(f"{len(pairs)} objects of {len(variants)} variants")
     return source_tree.report(problems, "symbols")
 
