@@ -14,11 +14,16 @@ set(MOONLIT_HIGHWAY_DIR "" CACHE PATH "A Highway source tree to use instead of t
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
-# Flags of other people's code: their warnings are theirs.
+# What of these libraries nobody calls is left out by the linker, function by function.
+set(MOONLIT_SECTION_FLAGS -ffunction-sections -fdata-sections)
+
+# Flags of other people's code: their warnings are theirs. C code has no tables for unwinding, since it calls nothing of ours that
+# throws: it is given no callbacks.
 function(moonlit_foreign_library target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON)
-  target_compile_options(${target} PRIVATE -w)
+  target_compile_options(${target} PRIVATE -w ${MOONLIT_SECTION_FLAGS}
+    $<$<COMPILE_LANGUAGE:C>:-fno-unwind-tables> $<$<COMPILE_LANGUAGE:C>:-fno-asynchronous-unwind-tables>)
 endfunction()
 
 # True if a system package is allowed and found; says which version it took.
