@@ -86,11 +86,11 @@ if(MOONLIT_STATIC)
   foreach(archive IN LISTS moonlit_archives)
     list(APPEND files "$<TARGET_FILE:${archive}>")
   endforeach()
-  # As in any link, an archive's member is taken if something needs it. Groups are resolved here, since one that an application has too
-  # would be dropped from one side, and local symbols in it with it.
+  # As in any link, an archive's member is taken if something needs it, and of its sections what the API needs. Groups are resolved
+  # here, since one that an application has too would be dropped from one side, and local symbols in it with it.
   add_custom_command(OUTPUT "${MOONLIT_STATIC_FILE}"
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/lib"
-    COMMAND "${CMAKE_LINKER}" -r --force-group-allocation -o "${merged}" "$<TARGET_OBJECTS:moonlit_runtime_api>" --start-group ${files} --end-group
+    COMMAND "${CMAKE_LINKER}" -r --gc-sections --gc-keep-exported --force-group-allocation -o "${merged}" "$<TARGET_OBJECTS:moonlit_runtime_api>" --start-group ${files} --end-group
     # Variables in inline functions, and inline variables, are "unique" globals, which only become local as weak ones. (These are
     # defined here: a weak name that is not would not bring its member of another archive.)
     COMMAND "${CMAKE_OBJCOPY}" --wildcard "--weaken-symbol=_ZZ*" "--weaken-symbol=_ZGV*" "--weaken-symbol=_ZN7moonlit*"
