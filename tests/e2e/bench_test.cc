@@ -32,7 +32,7 @@ Outcome Bench(std::vector<std::string> flags, const char* variant = nullptr) {
 Outcome BenchModel(std::vector<std::string> flags, bool interrupt = false) {
   flags.insert(flags.begin(), {"bench", "-m", "poet", "--no-warmup"});
   RunOptions options;
-  options.interrupt_after_first_output = interrupt;
+  options.interrupts = interrupt ? 1 : 0;
   return RunMoonlit(flags, options);
 }
 

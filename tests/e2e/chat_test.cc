@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -45,7 +46,14 @@ TEST(ChatCommand, SaysWhatIsMissing) {
   const Outcome none = RunMoonlit({"generate", "--chat", "-p", "月"});
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_THAT(none.err, HasSubstr("--chat-template-file"));
-  EXPECT_EQ(RunMoonlit({"chat"}).exit_code, 1);
+  for (const char* command : {"chat", "generate"}) {
+    std::vector<std::string> words = {command};
+    if (words[0] == "generate") words.insert(words.end(), {"--chat", "-p", "月"});
+    const Outcome poet = RunMoonlit(words);
+    EXPECT_EQ(poet.exit_code, 1);
+    for (const char* way : {"-m smollm2", "--chat-template-file"}) EXPECT_THAT(poet.err, HasSubstr(way));
+    EXPECT_EQ(poet.err.find("moonlit_chat_options"), std::string::npos) << poet.err;
+  }
   EXPECT_EQ(RunMoonlit({"generate", "--system", "x", "-p", "月"}).exit_code, 2);
   const Outcome bad =
       RunMoonlit({"generate", "--chat", "--chat-template-file", WriteFile("moonlit_bad.jinja", "{{ 1 +"), "-p", "月"});
@@ -78,6 +86,86 @@ TEST(ChatCommand, AConversationGoesOn) {
   EXPECT_EQ(full.exit_code, 0) << full.err;
   EXPECT_THAT(full.err, HasSubstr("/new"));
   EXPECT_EQ(full.out, "光\n");
+}
+
+// No answer ends by itself, nor has it a second line: the end token (2) and the newline (259) are never chosen, and the context holds
+// more than comes before the signal.
+std::vector<std::string> EndlessChat(const std::string& template_text) {
+  return {"chat", "--chat-template-file", WriteFile("moonlit_endless.jinja", template_text), "-l", "2-inf", "-c",
+          "4096"};
+}
+
+TEST(ChatCommand, ATerminalsInterruptStopsTheAnswerAlone) {
+  RunOptions options;
+  options.input_from_terminal = true;
+  options.interrupts = 2;
+  options.input = "床前明月\n，\n/exit\n";
+  const Outcome twice = RunMoonlit(EndlessChat("{% for m in messages %}{{ m.content }}{% endfor %}"), options);
+  EXPECT_EQ(twice.exit_code, 0) << twice.err;
+  EXPECT_EQ(std::count(twice.out.begin(), twice.out.end(), '\n'), 2) << twice.out;
+  EXPECT_THAT(twice.err, HasSubstr("moonlit: stopped;"));
+
+  // The template of the second message tells what it knows of the first answer.
+  options.interrupts = 1;
+  const Outcome kept =
+      RunMoonlit(EndlessChat("{% if messages|length == 3 %}{{ raise_exception('kept ' ~ messages[1].role ~ "
+                             "' ' ~ messages[1].content[:1]) }}{% endif %}{{ messages[0].content }}"),
+                 options);
+  EXPECT_THAT(kept.err, HasSubstr("kept assistant 光"));
+}
+
+TEST(ChatCommand, AnInterruptEndsItAtThePromptAndWithoutATerminal) {
+  RunOptions prompt;
+  prompt.input_from_terminal = true;
+  prompt.interrupt_at_error = "\n> ";
+  EXPECT_EQ(RunMoonlit(EndlessChat("{{ messages[0].content }}"), prompt).exit_code, 130);
+  RunOptions piped;
+  piped.input = "床前明月\n，\n";
+  piped.interrupts = 1;
+  EXPECT_EQ(RunMoonlit(EndlessChat("{{ messages[0].content }}"), piped).exit_code, 130);
+}
+
+TEST(ChatCommand, ATerminalIsGreetedOnce) {
+  RunOptions options;
+  options.input = "\n\n";
+  const std::vector<std::string> words = {"chat", "--chat-template-file", VerseTemplate()};
+  EXPECT_EQ(RunMoonlit(words, options).err, "");
+  options.input += "\x04";
+  options.input_from_terminal = true;
+  const Outcome run = RunMoonlit(words, options);
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  for (const char* word : {"/help", "/new", "/exit"}) EXPECT_THAT(run.err, HasSubstr(word));
+}
+
+TEST(ChatCommand, WordsBehindASlashAreCommands) {
+  const std::string file = WriteFile("moonlit_all.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
+  const std::vector<std::string> words = {"chat", "--chat-template-file", file, "--temp", "0", "-n", "1"};
+  RunOptions options;
+  options.input = "/regen\n床前明月\n/wat\n/regen\n，\n/clear\n床前明月\n/help\n";
+  const Outcome run = RunMoonlit(words, options);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.out, "光\n光\n疑\n光\n");
+  EXPECT_THAT(run.err, HasSubstr("there is no answer yet"));
+  EXPECT_THAT(run.err, HasSubstr("no command /wat"));
+  EXPECT_THAT(run.err, HasSubstr("-n"));
+  for (const char* word : {"/new", "/clear", "/regen", "/help", "/exit"}) {
+    EXPECT_THAT(run.err, HasSubstr("\n  " + std::string(word) + " "));
+    EXPECT_THAT(RunMoonlit({"chat", "--help"}).out, HasSubstr(word));
+  }
+  options.input = "/no/word\n /new\n";
+  const Outcome messages = RunMoonlit(words, options);
+  EXPECT_EQ(std::count(messages.out.begin(), messages.out.end(), '\n'), 2) << messages.err;
+}
+
+// What differs from the greedy answer comes from the seed, which moves on.
+TEST(ChatCommand, AnAnswerMadeAgainIsAnother) {
+  RunOptions options;
+  options.input = "春\n/regen\n";
+  const Outcome run = RunMoonlit({"chat", "--chat-template-file", VerseTemplate(), "--seed", "1", "-n", "16"}, options);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const size_t end = run.out.find('\n');
+  EXPECT_NE(run.out.substr(0, end + 1), run.out.substr(end + 1));
 }
 
 TEST(GrammarFlags, TheTextIsOneOfTheGrammar) {

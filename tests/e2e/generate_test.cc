@@ -105,7 +105,7 @@ TEST(Generate, PromptBeyondTheContextIsAnErrorWithBothNumbers) {
 
 TEST(Generate, InterruptStopsCleanly) {
   RunOptions options;
-  options.interrupt_after_first_output = true;
+  options.interrupts = 1;
   const Outcome run = RunMoonlit({"generate", "-p", "春江", "--ignore-eos", "-c", "4096", "-n", "100000"}, options);
   EXPECT_EQ(run.exit_code, 130) << run.err;
   EXPECT_FALSE(run.out.empty());

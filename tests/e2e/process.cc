@@ -6,9 +6,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <sstream>
+#include <utility>
 
 #include "kernels/base/check.h"
 
@@ -33,6 +35,16 @@ void BecomeTerminal(Pipe& pipe) {
   MOONLIT_CHECK(pipe.read_end >= 0 && grantpt(pipe.read_end) == 0 && unlockpt(pipe.read_end) == 0);
   pipe.write_end = open(ptsname(pipe.read_end), O_RDWR | O_NOCTTY | O_CLOEXEC);
   MOONLIT_CHECK(pipe.write_end >= 0);
+}
+
+// The other way round: somebody types on it. Nothing is echoed, since nobody would read it.
+void BecomeKeyboard(Pipe& pipe) {
+  BecomeTerminal(pipe);
+  std::swap(pipe.read_end, pipe.write_end);
+  termios settings;
+  MOONLIT_CHECK(tcgetattr(pipe.read_end, &settings) == 0);
+  settings.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+  MOONLIT_CHECK(tcsetattr(pipe.read_end, TCSANOW, &settings) == 0);
 }
 
 // The emulator's words (joined by bars), then the binary, then the arguments.
@@ -62,15 +74,19 @@ std::vector<std::string> CommandLine(const std::vector<std::string>& arguments) 
 // Feeds standard input and collects both outputs until they end.
 void Exchange(pid_t child, const RunOptions& options, Pipe& in, Pipe& out, Pipe& err, Outcome* outcome) {
   size_t written = 0;
-  bool interrupted = !options.interrupt_after_first_output;
-  if (options.input.empty()) {
-    close(in.write_end);
-    in.write_end = -1;
-  }
+  int interrupts = options.interrupts;
+  bool line_begins = true;
+  bool interrupted_at_error = options.interrupt_at_error.empty();
+  // A terminal stays open: to close it would throw away what nobody has read yet.
+  const auto end_input = [&] {
+    if (!options.input_from_terminal) close(std::exchange(in.write_end, -1));
+  };
+  if (options.input.empty()) end_input();
   bool signalled = !options.signal_when;
   int open_outputs = 2;
   while (open_outputs > 0) {
-    pollfd fds[3] = {{out.read_end, POLLIN, 0}, {err.read_end, POLLIN, 0}, {in.write_end, POLLOUT, 0}};
+    const int input = written < options.input.size() ? in.write_end : -1;
+    pollfd fds[3] = {{out.read_end, POLLIN, 0}, {err.read_end, POLLIN, 0}, {input, POLLOUT, 0}};
     if (poll(fds, 3, signalled ? -1 : 1) < 0) continue;
     if (!signalled && options.signal_when()) {
       signalled = true;
@@ -82,8 +98,14 @@ void Exchange(pid_t child, const RunOptions& options, Pipe& in, Pipe& out, Pipe&
       const ssize_t n = read(fds[i].fd, buffer, sizeof buffer);
       if (n > 0) {
         (i == 0 ? outcome->out : outcome->err).append(buffer, static_cast<size_t>(n));
-        if (i == 0 && !interrupted) {
-          interrupted = true;
+        if (i == 0) {
+          if (line_begins && interrupts > 0) {
+            --interrupts;
+            kill(child, SIGINT);
+          }
+          line_begins = buffer[n - 1] == '\n';
+        } else if (!interrupted_at_error && outcome->err.find(options.interrupt_at_error) != std::string::npos) {
+          interrupted_at_error = true;
           kill(child, SIGINT);
         }
       } else {
@@ -94,11 +116,8 @@ void Exchange(pid_t child, const RunOptions& options, Pipe& in, Pipe& out, Pipe&
     }
     if ((fds[2].revents & (POLLOUT | POLLERR)) != 0) {
       const ssize_t n = write(in.write_end, options.input.data() + written, options.input.size() - written);
-      if (n > 0) written += static_cast<size_t>(n);
-      if (n <= 0 || written == options.input.size()) {
-        close(in.write_end);
-        in.write_end = -1;
-      }
+      written = n > 0 ? written + static_cast<size_t>(n) : options.input.size();
+      if (written == options.input.size()) end_input();
     }
   }
 }
@@ -109,6 +128,7 @@ Outcome RunMoonlit(const std::vector<std::string>& arguments, const RunOptions& 
   signal(SIGPIPE, SIG_IGN);
   Pipe in, out, err;
   if (options.error_to_terminal) BecomeTerminal(err);
+  if (options.input_from_terminal) BecomeKeyboard(in);
   const std::vector<std::string> words = CommandLine(arguments);
   const pid_t child = fork();
   MOONLIT_CHECK(child >= 0);

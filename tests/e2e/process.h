@@ -14,10 +14,14 @@ struct Outcome {
 };
 
 struct RunOptions {
-  std::string input;                     // standard input
+  std::string input;  // standard input
+  // Standard input is a terminal of its own, on which `input` is typed; it has no end but one that is typed (\x04).
+  bool input_from_terminal = false;
   std::vector<std::string> environment;  // "NAME=value" added to ours
-  // SIGINT is sent once, when the first byte has come on stdout.
-  bool interrupt_after_first_output = false;
+  // SIGINT is sent so many times, each when the first byte of a line has come on stdout.
+  int interrupts = 0;
+  // SIGINT is sent once, when stderr has this text.
+  std::string interrupt_at_error;
   // `signal` is sent once, as soon as this says so; it is asked again and again.
   std::function<bool()> signal_when = {};
   int signal = 0;

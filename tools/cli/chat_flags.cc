@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/cli/chat_flags.h"
 
+#include <cstdio>
 #include <span>
 
 #include "tools/cli/model_flags.h"
@@ -37,6 +38,14 @@ int ChatFlags::Tokenize(const api::Model& model, const std::vector<api::ChatMess
   if (!template_file.empty()) options.chat_template = template_.c_str();
   if (!variables.empty()) options.variables_json = variables.c_str();
   auto found = model.ChatTokenize(messages, options);
+  if (!found && found.error().code == MOONLIT_NOT_FOUND && template_file.empty()) {
+    std::fprintf(
+        stderr,
+        "moonlit: the model (%s) has no chat template: name one that was trained for chats with -m (-m smollm2), "
+        "or give a template with --chat-template-file\n",
+        Printable(model.info().name).c_str());
+    return kFailed;
+  }
   if (!found) return Report(found.error());
   *ids = std::move(*found);
   return kOk;

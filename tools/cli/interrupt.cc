@@ -35,7 +35,10 @@ void OnInterrupt(int signal) {
 
 }  // namespace
 
-InterruptGuard::InterruptGuard() { std::signal(SIGINT, OnInterrupt); }
+InterruptGuard::InterruptGuard() {
+  interrupted.store(false);  // before the handler: what an earlier guard was told is over
+  std::signal(SIGINT, OnInterrupt);
+}
 
 InterruptGuard::~InterruptGuard() {
   Watch(nullptr);

@@ -7,7 +7,7 @@
 namespace moonlit::cli {
 
 // While one lives, the first Ctrl-C sets Interrupted(), which LoadModel heeds, and cancels the call that runs in the watched session;
-// a second one ends the process at once. One at a time.
+// a second one ends the process at once. Interrupted() stays set until another guard begins. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
