@@ -52,13 +52,13 @@ Result<std::string> FindPoet() {
   const char* data_folder = std::getenv("MOONLIT_DATA_DIR");
   if (data_folder != nullptr && data_folder[0] != '\0') places.push_back(data_folder);
   const std::string program_folder = ProgramFolder();
-  if (!program_folder.empty()) places.push_back(program_folder + "/../share/moonlit");
   const std::string library_folder = LibraryFolder();
-  if (!library_folder.empty() && library_folder != program_folder) {
-    places.push_back(library_folder + "/../share/moonlit");
-    places.push_back(library_folder + "/../../share/moonlit");
+  for (const std::string& folder :
+       {program_folder, library_folder == program_folder ? std::string() : library_folder}) {
+    if (folder.empty()) continue;
+    places.push_back(folder + "/../share/moonlit");
+    places.push_back(folder + "/../../share/moonlit");
   }
-  places.push_back(MOONLIT_POET_SOURCE_DIR);
   std::string tried;
   for (const std::string& place : places) {
     if (File::Open(place + kFileName).ok()) return place + kFileName;

@@ -18,9 +18,9 @@ struct EmbeddedFile {
 EmbeddedFile EmbeddedPoet();
 
 // The path of poet-Q4_0.gguf, the first that can be read of: $MOONLIT_DATA_DIR; share/moonlit beside the folder of the running
-// program, or beside that of the shared library that holds this code or one above (where `cmake --install` puts it: lib/ or
-// lib/TRIPLE/); models/poet of the source tree that this was built from. kNotFound names them all. Reads the environment: don't
-// change it in another thread meanwhile.
+// program or one above; the same of the shared library that holds this code (where `cmake --install` puts it: lib/ or lib/TRIPLE/). A
+// build folder has a share/moonlit too; no path of the machine that built this is compiled in. kNotFound names them all. Reads the
+// environment: don't change it in another thread meanwhile.
 Result<std::string> FindPoet();
 
 }  // namespace moonlit

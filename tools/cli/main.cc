@@ -71,7 +71,7 @@ int Main(int argc, char** argv) {
       "Environment:\n"
       "  MOONLIT_VARIANT=NAME    force a kernel variant (moonlit doctor lists them)\n"
       "  MOONLIT_FLOAT_PROVIDER=own|xnnpack  force who multiplies with F32 weights\n"
-      "  MOONLIT_DATA_DIR=DIR    where poet-Q4_0.gguf lies, if neither beside the binary nor in the source tree\n"
+      "  MOONLIT_DATA_DIR=DIR    where poet-Q4_0.gguf lies, if not in ../share/moonlit beside the binary\n"
       "  MOONLIT_MODELS=DIR      where -m NAME means DIR/NAME.gguf (default ~/.local/share/moonlit/models);\n"
       "                          tools/models/fetch_smollm2.py brings smollm2 there\n"
       "Exit codes: 0 done, 1 failed, 2 wrong usage or a model that is not supported, 130 Ctrl-C");
