@@ -46,6 +46,12 @@ class ApiPageTest(planted_tree.PlantedTree):
                      "```text\none\n\ntwo\n```\n"):
             self.assertIn(text, page)
 
+    def test_code_in_a_sentence(self):
+        for text, expected in (('as "<|im_end|>" is', 'as `"<|im_end|>"` is'), ("0 < a_b < 1", "0 &lt; `a_b` &lt; 1"),
+                               ("`a < b`", "`a < b`"), ("in ~/.local/share/models.", "in `~/.local/share/models`."),
+                               ("in $HOME/moons. See _free.", "in `$HOME/moons`. See `_free`.")):
+            self.assertEqual(api_page.prose(text), expected)
+
     def test_a_function_without_an_example(self):
         self.plant("runtime/api/moonlit/moon.h", HEADER + "MOONLIT_API void moonlit_set(void);\n", licence="")
         self.assert_one(api_page.write(self.root)[1], "no example calls moonlit_set", "examples/api/moon.c")

@@ -30,8 +30,18 @@ HEAD = """# The C interface
 [`moonlit.hpp`](../runtime/api/moonlit.hpp), has the same functions with owners, spans and strings.
 """
 
-# What is code in a sentence: names with an underscore, *name, $NAME, and what a comment quotes itself.
-_CODE = re.compile(r"`[^`]*`|\*?\b[A-Za-z]\w*_\w*(?:->\w+|\.\w+)*|(?<![\w*])\*[a-z]\w*|\$[A-Z_]+(?:/[\w/.]+)?|\b_\w+\b|~/[\w/.]+")
+# What is code in a sentence: names with an underscore, *name, $NAME, paths, "<token>", and what a comment quotes itself.
+_CODE = re.compile(r"`[^`]*`|\"[^\"\s]*<[^\"\s]*\"|\*?\b[A-Za-z]\w*_\w*(?:->\w+|\.\w+)*|(?<![\w*])\*[a-z]\w*"
+                   r"|\$[A-Z_]+(?:/[\w/.]*\w)?|\b_\w+\b|~/[\w/.]*\w")
+
+
+def quoted(line):
+    """A line with its code in quotes, where nothing is escaped, and the rest of it escaped."""
+    parts, at = [], 0
+    for match in _CODE.finditer(line):
+        parts += [line[at:match.start()].replace("<", "&lt;"), match[0] if match[0].startswith("`") else f"`{match[0]}`"]
+        at = match.end()
+    return "".join(parts) + line[at:].replace("<", "&lt;")
 
 
 def prose(comment):
@@ -49,8 +59,7 @@ def prose(comment):
             block.append(line)
         else:
             close()
-            quoted = _CODE.sub(lambda m: m[0] if m[0].startswith("`") else f"`{m[0]}`", line.strip())
-            lines.append(("   " if re.match(r" {3,}\S", line) else "") + quoted.replace("<", "&lt;"))
+            lines.append(("   " if re.match(r" {3,}\S", line) else "") + quoted(line.strip()))
         previous = line
     close()
     return "\n".join(lines)
