@@ -13,8 +13,7 @@ int main(int argc, char** argv) {
   if (!ids) return std::fprintf(stderr, "%s\n", ids.error().message.c_str()), 1;
   if (!session) return std::fprintf(stderr, "%s\n", session.error().message.c_str()), 1;
 
-  moonlit_generate_options options;
-  moonlit_generate_options_init(&options, sizeof options);
+  moonlit_generate_options options = moonlit::api::Session::GenerateOptions();
   options.max_tokens = 64;
   options.temperature = 0;
   auto result = session->Generate(*ids, options, [](std::string_view piece) {

@@ -4,7 +4,9 @@
 //   auto model = moonlit::api::Model::Load("poet");
 //   if (!model) { std::cerr << model.error().message; return 1; }
 //   auto session = model->NewSession();
-//   auto ids = model->Tokenize("...", MOONLIT_ADD_SPECIAL);
+//   auto ids = model->Tokenize("...");
+//   auto options = moonlit::api::Session::GenerateOptions();
+//   options.max_tokens = 64;
 //   session->Generate(*ids, options, [](std::string_view piece) { std::cout << piece; return true; });
 #pragma once
 
@@ -13,3 +15,4 @@
 #include "moonlit/model.hpp"
 #include "moonlit/sampler.hpp"
 #include "moonlit/session.hpp"
+#include "moonlit/write.hpp"

@@ -99,6 +99,15 @@ class ExportsTest(planted_tree.PlantedTree):
         self.assert_one(self.shared(), "does not export moonlit_gone")
         self.assert_one(self.static(), "does not define moonlit_gone")
 
+    def test_a_function_that_the_cxx_layer_lacks(self):
+        def layer():
+            return check_exports.check_layer(self.root, check_exports.read_list(self.root))
+        self.plant("runtime/api/moonlit.hpp", '#include "moonlit/a.hpp"\n// moonlit_second()\n')
+        self.plant("runtime/api/moonlit/a.hpp", "inline void First() { moonlit_first(nullptr, nullptr); }\n")
+        self.assert_one(layer(), "calls moonlit_second")
+        self.plant("runtime/api/moonlit.hpp", "inline void Second() { moonlit_second(); }\n")
+        self.assertEqual(layer(), [])
+
     def test_a_name_of_another_kind(self):
         self.plant_header("MOONLIT_API int third(void);")
         self.assertTrue(any("begin with moonlit_" in problem for problem in self.headers()))

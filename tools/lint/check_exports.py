@@ -5,7 +5,7 @@
 Usage: check_exports.py [--root FOLDER] [--fix] [--nm NM] [--shared libmoonlit.so] [--static libmoonlit.a]
 
 The list has one "name version" a line, sorted. The headers declare exactly the functions in it; the shared library exports exactly
-these symbols, each under its version; the archive's only global symbols are these. --fix appends functions that the headers have
+these symbols, each under its version; the archive's only global symbols are these. moonlit.hpp or a part of it calls each. --fix appends functions that the headers have
 under the newest version of moonlit.map. It never takes one away: programs that were linked with it would not start any more.
 """
 
@@ -39,6 +39,14 @@ def check_headers(root, listed):
     problems += [f"{LIST}: no header declares {name}" for name in sorted(set(listed) - declared)]
     problems += [f"{name}: names begin with moonlit_" for name in sorted(declared) if not name.startswith("moonlit_")]
     return problems
+
+
+def check_layer(root, listed):
+    """moonlit.hpp has the same functions."""
+    paths = [p for p in source_tree.files(root, (".hpp",)) if p.startswith(c_headers.FOLDER + "/")]
+    text = "\n".join(source_tree.without_comments(source_tree.read(root, p)) for p in paths)
+    called = set(re.findall(r"\bmoonlit_\w+", text))
+    return [f"{c_headers.FOLDER}/moonlit.hpp: neither it nor a part of it calls {name}" for name in sorted(set(listed) - called)]
 
 
 def exported(nm, library):
@@ -98,7 +106,7 @@ def main():
     listed = read_list(args.root)
     if args.fix:
         listed = fix(args.root, listed)
-    problems = check_headers(args.root, listed)
+    problems = check_headers(args.root, listed) + check_layer(args.root, listed)
     if args.shared:
         problems += check_shared(args.nm, args.shared, listed)
     if args.static:

@@ -101,7 +101,8 @@ class Model {
     if (moonlit_adapter_load(handle_.get(), path.c_str(), &adapter, &error) != MOONLIT_OK) return MakeError(error);
     return Adapter(adapter);
   }
-  Expected<std::vector<int32_t>> Tokenize(std::string_view text, int flags) const {
+  // `flags`: see moonlit_tokenize; by default a text from its beginning, without names of control tokens.
+  Expected<std::vector<int32_t>> Tokenize(std::string_view text, int flags = MOONLIT_ADD_SPECIAL) const {
     std::vector<int32_t> ids(text.size() + 8);
     size_t count = 0;
     moonlit_error error = {};
@@ -162,6 +163,8 @@ class Model {
   }
   // -1: the model has none.
   int32_t SpecialToken(moonlit_special kind) const { return moonlit_token_special(handle_.get(), kind); }
+  // What begins a text; -1: nothing.
+  int32_t BeginToken() const { return moonlit_token_begin(handle_.get()); }
   // Null: the model has no template of its own.
   const char* chat_template() const { return moonlit_chat_template(handle_.get()); }
   static moonlit_chat_options ChatOptions() {
@@ -223,7 +226,13 @@ class Model {
     if (moonlit_sampler_new(handle_.get(), seed, &sampler, &error) != MOONLIT_OK) return MakeError(error);
     return Sampler(sampler);
   }
-  Expected<std::vector<float>> Embed(std::span<const int32_t> ids, const moonlit_embed_options& options) const {
+  static moonlit_embed_options EmbedOptions() {
+    moonlit_embed_options options;
+    moonlit_embed_options_init(&options, sizeof options);
+    return options;
+  }
+  Expected<std::vector<float>> Embed(std::span<const int32_t> ids,
+                                     const moonlit_embed_options& options = EmbedOptions()) const {
     std::vector<float> vector(info().n_embd);
     size_t width = 0;
     moonlit_error error = {};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "adapter.h"
 #include "expected.hpp"
 #include "generate.h"
+#include "measure.h"
 #include "rows.h"
 #include "session.h"
 #include "step.h"
@@ -109,7 +111,7 @@ class Session {
   }
   // consume(position, logits): see moonlit_logits_fn.
   Error Eval(std::span<const int32_t> ids, moonlit_outputs outputs,
-             const std::function<void(size_t position, std::span<const float> logits)>& consume) {
+             const std::function<void(size_t position, std::span<const float> logits)>& consume = {}) {
     moonlit_error error = {};
     auto call = [](void* user, size_t position, const float* logits, size_t n_vocab) {
       const auto& fn = *static_cast<const std::function<void(size_t, std::span<const float>)>*>(user);
@@ -166,9 +168,15 @@ class Session {
     if (moonlit_session_set_taps(handle_.get(), nullptr, &error) == MOONLIT_OK) taps_.reset();
     return MakeError(error);
   }
-  // text(piece), token(id): return false to stop. The callbacks and `user` inside `options` are replaced.
-  Expected<moonlit_generate_result> Generate(std::span<const int32_t> prompt, moonlit_generate_options options,
-                                             const std::function<bool(std::string_view piece)>& text,
+  static moonlit_generate_options GenerateOptions() {
+    moonlit_generate_options options;
+    moonlit_generate_options_init(&options, sizeof options);
+    return options;
+  }
+  // text(piece), token(id): return false to stop. The callbacks and `user` inside `given` are replaced; {} in its place: the defaults.
+  Expected<moonlit_generate_result> Generate(std::span<const int32_t> prompt,
+                                             const std::optional<moonlit_generate_options>& given,
+                                             const std::function<bool(std::string_view piece)>& text = {},
                                              const std::function<void(size_t done, size_t total)>& prefill = {},
                                              const std::function<bool(int32_t id)>& token = {}) {
     struct Callbacks {
@@ -176,6 +184,7 @@ class Session {
       const std::function<void(size_t, size_t)>* prefill;
       const std::function<bool(int32_t)>* token;
     } callbacks{&text, &prefill, &token};
+    moonlit_generate_options options = given ? *given : GenerateOptions();
     options.user = &callbacks;
     options.text = [](void* user, const char* piece, size_t length) {
       const auto& fn = *static_cast<Callbacks*>(user)->text;
@@ -193,6 +202,39 @@ class Session {
     result.size = sizeof result;
     moonlit_error error = {};
     if (moonlit_generate(handle_.get(), prompt.data(), prompt.size(), &options, &result, &error) != MOONLIT_OK) {
+      return MakeError(error);
+    }
+    return result;
+  }
+  // progress(done, total, perplexity_so_far): return false to cancel. See moonlit_perplexity, which says what the session holds afterwards.
+  Expected<moonlit_perplexity_result> Perplexity(
+      std::span<const int32_t> ids, size_t window,
+      const std::function<bool(size_t done, size_t total, double so_far)>& progress = {}) {
+    auto call = [](void* user, size_t done, size_t total, double so_far) {
+      const auto& fn = *static_cast<const std::function<bool(size_t, size_t, double)>*>(user);
+      return fn && !fn(done, total, so_far) ? 1 : 0;
+    };
+    moonlit_perplexity_result result = {};
+    result.size = sizeof result;
+    moonlit_error error = {};
+    if (moonlit_perplexity(handle_.get(), ids.data(), ids.size(), window, call,
+                           const_cast<void*>(static_cast<const void*>(&progress)), &result, &error) != MOONLIT_OK) {
+      return MakeError(error);
+    }
+    return result;
+  }
+  static moonlit_perplexity_options PerplexityOptions() {
+    moonlit_perplexity_options options;
+    moonlit_perplexity_options_init(&options, sizeof options);
+    return options;
+  }
+  // The same with options, and their callback.
+  Expected<moonlit_perplexity_result> Perplexity(std::span<const int32_t> ids,
+                                                 const moonlit_perplexity_options& options) {
+    moonlit_perplexity_result result = {};
+    result.size = sizeof result;
+    moonlit_error error = {};
+    if (moonlit_perplexity_with(handle_.get(), ids.data(), ids.size(), &options, &result, &error) != MOONLIT_OK) {
       return MakeError(error);
     }
     return result;
