@@ -9,6 +9,7 @@
 
 #include "kernels/base/round.h"
 #include "runtime/base/file.h"
+#include "runtime/base/log.h"
 #include "runtime/decode/batcher.h"
 #include "runtime/decode/engine_setup.h"
 #include "runtime/decode/session_use.h"
@@ -145,6 +146,10 @@ Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOp
   impl->thread_reason = ThreadReason(options);
   EngineOptions& o = impl->options;
   MOONLIT_RETURN_IF_ERROR(FillDefaults(model.facts, impl->variant, o));
+  if (model.facts.n_ctx_train != 0 && o.n_ctx > model.facts.n_ctx_train) {
+    Logf(LogLevel::kWarning, "the context of %zu tokens is longer than the %zu that the model was trained for", o.n_ctx,
+         model.facts.n_ctx_train);
+  }
   if (o.pool == nullptr) {
     auto pool = ThreadPool::Create({.threads = o.threads, .loop = o.parallel_for});
     if (!pool.ok()) return pool.status();

@@ -53,6 +53,27 @@ TEST(Log, IsTheModelsOwn) {
   EXPECT_THAT(second, ElementsAre(AllOf(StartsWith("2 "), HasSubstr("second.gguf"))));
 }
 
+TEST(Log, OfAContextThatIsLongerThanTheModelWasTrainedFor) {
+  const auto load = [](uint32_t n_ctx) {
+    Lines lines;
+    moonlit_model_options options;
+    moonlit_model_options_init(&options, sizeof options);
+    options.threads = 1;
+    options.n_ctx = n_ctx;
+    options.log = &Keep;
+    options.log_user = &lines;
+    moonlit_model* model = nullptr;
+    moonlit_error error = {};
+    EXPECT_EQ(moonlit_model_load("poet", &options, &model, &error), MOONLIT_OK) << error.message;
+    moonlit_model_free(model);
+    return lines;
+  };
+  EXPECT_THAT(load(257),
+              ElementsAre("2 the context of 257 tokens is longer than the 256 that the model was trained for"));
+  EXPECT_THAT(load(256), ElementsAre());
+  EXPECT_THAT(load(0), ElementsAre()) << "the default is never longer";
+}
+
 TEST(Log, ModelsThatAreLoadedAtOnceDoNotMix) {
   constexpr size_t kThreads = 4, kLoads = 3;
   const TempFolder folder;

@@ -176,12 +176,6 @@ std::optional<api::Model> LoadModel(const ModelFlags& flags, int* exit_code) {
     *exit_code = Report(model.error());
     return std::nullopt;
   }
-  const moonlit_model_info info = model->info();
-  if (info.n_ctx_train != 0 && info.n_ctx > info.n_ctx_train) {
-    std::fprintf(stderr,
-                 "moonlit: warning: the context of %u tokens is longer than the %u that the model was trained for\n",
-                 info.n_ctx, info.n_ctx_train);
-  }
   return std::move(*model);
 }
 

@@ -14,7 +14,8 @@ typedef struct moonlit_model_options {
   size_t size;           /* set by moonlit_model_options_init */
   uint32_t threads;      /* 0: one a physical core, within the container's quota */
   uint32_t n_ctx;        /* tokens a session may hold; 0: what the model was trained for, at most default_ctx. Where
-                          * positions are learned (GPT-2), more than there are is MOONLIT_INVALID_ARGUMENT */
+                          * positions are learned (GPT-2), more than there are is MOONLIT_INVALID_ARGUMENT; elsewhere
+                          * more than the model was trained for is a warning in the log */
   uint32_t max_sessions; /* sessions that may live at once; the cache for all is reserved at load. Default 1 */
   uint32_t chunk_tokens; /* tokens of one prefill step; default 512 */
   uint32_t page_tokens;  /* tokens of a cache page, a multiple of 64; default 64 */
