@@ -62,8 +62,38 @@ TEST(Cli, LogitsRefuseAContinuationThatDoesNotFit) {
 TEST(Cli, UnknownFlagsOfSeveralLettersAreRefusedByName) {
   const Outcome run = RunMoonlit({"generate", "-tb", "2", "-p", "x"});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("--tb"));
+  EXPECT_THAT(run.err, HasSubstr("generate: not expected: -tb 2\n"));
   EXPECT_EQ(RunMoonlit({"generate", "-hf", "a/b"}).exit_code, 2);
+  EXPECT_THAT(RunMoonlit({"generate", "--unknown=1", "-p", "x"}).err, HasSubstr("not expected: --unknown"));
+  for (const char* flag : {"-i", "-cnv", "--interactive", "--conversation"}) {
+    const Outcome asked = RunMoonlit({"generate", flag});
+    EXPECT_EQ(asked.exit_code, 2);
+    EXPECT_THAT(asked.err, HasSubstr(std::string("not expected: ") + flag + "\nmoonlit chat"));
+  }
+}
+
+// What stands behind them is read all the same: the wrong value of the last flag is refused.
+TEST(Cli, FlagsOfLlamaCppWithoutAMeaningAreTaken) {
+  for (const char* command : {"generate", "chat"}) {
+    const Outcome run =
+        RunMoonlit({command, "-ngl", "3", "-b", "8", "--mlock", "--no-mmap", "-no-cnv", "-fa", "--temp", "x"});
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_THAT(run.err, HasSubstr("--temp")) << command;
+    EXPECT_THAT(RunMoonlit({command, "-fa", "yes"}).err, HasSubstr("yes"));
+    EXPECT_THAT(RunMoonlit({command, "--help"}).out, HasSubstr("-ngl"));
+  }
+  const Outcome bench =
+      RunMoonlit({"bench", "-ngl", "0", "-mmp", "0,1", "-fa", "0,1", "-p", "1", "-n", "0", "-r", "1"});
+  EXPECT_EQ(bench.exit_code, 0) << bench.err;
+  EXPECT_THAT(RunMoonlit({"bench", "-fa", "-r", "x"}).err, HasSubstr("--repetitions"));
+}
+
+TEST(Cli, ANumberAsAStopStringIsAWarning) {
+  const auto run = [](const char* stop) { return RunMoonlit({"generate", "-p", "床", "-n", "1", "-q", "-s", stop}); };
+  const Outcome number = run("42");
+  EXPECT_EQ(number.exit_code, 0);
+  EXPECT_THAT(number.err, HasSubstr("--seed"));
+  EXPECT_EQ(run("42.").err, "");
 }
 
 TEST(Cli, ResultsThatAreLostAreNoSuccess) {

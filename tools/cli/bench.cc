@@ -13,6 +13,7 @@
 #include "tools/cli/bench_report.h"
 #include "tools/cli/bench_sessions.h"
 #include "tools/cli/interrupt.h"
+#include "tools/cli/llama_flags.h"
 #include "tools/cli/model_flags.h"
 #include "tools/cli/number_ranges.h"
 
@@ -51,7 +52,7 @@ class Bench : public Command {
     app.add_option("--cache-type-v,--ctv", value_types_, "Types of cached values (-ctv)")
         ->delimiter(',')
         ->check(IsCacheType());
-    app.add_option("--fa,--flash-attn", flash_, "Accepted for compatibility: attention is always fused (-fa)");
+    AddFlashAttention(app, &flash_);
     sparse_.DeclareSparse(app);
     app.add_option("-o,--output", format_, "md, json, jsonl (one object a line) or csv")
         ->capture_default_str()
@@ -60,9 +61,11 @@ class Bench : public Command {
     session_bench_.DeclareFlags(app);
     DeclareModes(app);
     app.footer(
-        "Flags with NUMBERS take lists (16,32) and ranges: first-last, first-last+step, first-last*factor. Every "
-        "combination is measured;\n"
-        "a row is printed as soon as it is, so what is finished when a model fails or Ctrl-C comes is not lost.");
+        std::string(
+            "Flags with NUMBERS take lists (16,32) and ranges: first-last, first-last+step, first-last*factor. Every "
+            "combination is measured;\n") +
+        "a row is printed as soon as it is, so what is finished when a model fails or Ctrl-C comes is not lost.\n" +
+        llama_.DeclareBench(app));
   }
 
   int Run() override {
@@ -289,6 +292,7 @@ class Bench : public Command {
   std::vector<std::string> value_types_;
   ModelFlags sparse_;  // its attention flags alone
   std::string flash_;
+  LlamaFlags llama_;
   std::string format_ = "md";
   bool no_warmup_ = false;
   bool kernels_ = false, attention_ = false;

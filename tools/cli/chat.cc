@@ -17,6 +17,7 @@
 #include "tools/cli/chat_flags.h"
 #include "tools/cli/grammar_flags.h"
 #include "tools/cli/interrupt.h"
+#include "tools/cli/llama_flags.h"
 #include "tools/cli/model_flags.h"
 #include "tools/cli/sampling_flags.h"
 
@@ -85,7 +86,10 @@ class Chat : public Command {
         "command.\n"
         "Lines that are commands:\n" +
         CommandList() +
-        "On a terminal Ctrl-C stops the answer that is being written, and ends the command at the prompt.");
+        "On a terminal Ctrl-C stops the answer that is being written, and ends the command at the prompt.\n" +
+        llama_.DeclareCli(app));
+    // llama-cli's word for what this command does anyway.
+    app.add_flag("--cnv,--conversation,-i,--interactive", conversation_)->group("");
   }
 
   int Run() override {
@@ -227,6 +231,8 @@ class Chat : public Command {
   AdapterFlags adapters_;
   ChatFlags chat_;
   GrammarFlags grammar_flags_;
+  LlamaFlags llama_;
+  bool conversation_ = true;
   SamplingFlags sampling_;
   moonlit_generate_options options_ = {};
   int n_ = -1;

@@ -11,6 +11,7 @@
 #include "tools/cli/chat_flags.h"
 #include "tools/cli/grammar_flags.h"
 #include "tools/cli/interrupt.h"
+#include "tools/cli/llama_flags.h"
 #include "tools/cli/model_flags.h"
 #include "tools/cli/prompt_cache.h"
 #include "tools/cli/sampling_flags.h"
@@ -49,12 +50,7 @@ class Generate : public Command {
     app.add_flag("--echo", echo_, "Print the prompt before its continuation");
     cache_.Declare(app);
     app.add_flag("--quiet,-q", quiet_, "No timings at the end");
-    // Scripts made for llama.cpp go on working.
-    app.add_option("-b,--batch-size,--fa,--flash-attn,--ngl,--gpu-layers", ignored_)->group("")->take_last();
-    app.add_flag("--no-mmap,--mlock,--no-warmup,--no-display-prompt,--no-cnv,--color", ignored_flag_)->group("");
-    app.footer(
-        "Flags of llama.cpp that have no meaning here are accepted and ignored:\n"
-        "-b, -fa, -ngl, --no-mmap, --mlock, --no-warmup, --no-display-prompt, -no-cnv, --color.");
+    app.footer(llama_.DeclareCli(app));
   }
 
   int Run() override {
@@ -123,6 +119,11 @@ class Generate : public Command {
     options_.ignore_end = ignore_end_ ? 1 : 0;
     options_.context_shift = shift_ ? 1 : 0;
     for (std::string& stop : stop_) {
+      if (stop.find_first_not_of("0123456789") == std::string::npos) {
+        std::fprintf(stderr,
+                     "moonlit: warning: %s is taken for a stop string, which -s gives here; --seed is the seed\n",
+                     stop.c_str());
+      }
       if (prompt_.escape) ReadEscapes(stop);
       stop_pointers_.push_back(stop.c_str());
     }
@@ -141,10 +142,10 @@ class Generate : public Command {
     std::fprintf(
         stderr,
         "\nprefill %zu tokens%s in %.1f ms (%.1f tokens/s), decode %zu tokens in %.1f ms (%.1f tokens/s); %s%s; "
-        "%s, %u threads%s\n",
+        "%s, %u thread%s%s\n",
         r.prompt_tokens, known.c_str(), 1e3 * r.prefill_seconds, rate(r.prompt_tokens, r.prefill_seconds),
         r.generated_tokens, 1e3 * r.decode_seconds, rate(r.generated_tokens, r.decode_seconds), shifts.c_str(),
-        kFinish[r.finish], info.variant, info.threads,
+        kFinish[r.finish], info.variant, info.threads, info.threads == 1 ? "" : "s",
         sampling_.draws() ? (", seed " + std::to_string(sampling_.seed)).c_str() : "");
   }
 
@@ -166,8 +167,7 @@ class Generate : public Command {
   bool ignore_end_ = false;
   bool echo_ = false;
   bool quiet_ = false;
-  std::string ignored_;
-  bool ignored_flag_ = false;
+  LlamaFlags llama_;
 };
 
 }  // namespace

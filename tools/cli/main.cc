@@ -45,6 +45,27 @@ int UnknownCommand(std::string_view typed, const std::vector<std::string>& names
   return kUsage;
 }
 
+// As they were typed and in their order: the parser has its own spelling, and names them backwards.
+int UnknownArguments(const CLI::App& app, const std::vector<std::string>& typed) {
+  std::string list, hint;
+  for (std::string word : app.remaining(true)) {
+    const auto is_typed = [&](const std::string& text) {
+      return std::find(typed.begin(), typed.end(), text) != typed.end();
+    };
+    if (!is_typed(word) && is_typed(word.substr(1))) word.erase(0, 1);
+    for (const char* name : {"-i", "-if", "-cnv", "--interactive", "--interactive-first", "--conversation"}) {
+      if (word == name) hint = "moonlit chat talks with a model line by line\n";
+    }
+    if (word == "-s") hint = "--seed is the seed of the sampling\n";
+    list += " " + Printable(word);
+  }
+  std::string command;
+  for (const CLI::App* chosen : app.get_subcommands()) command = " " + chosen->get_name();
+  std::fprintf(stderr, "moonlit%s: not expected:%s\n%smoonlit%s --help lists its flags\n", command.c_str(),
+               list.c_str(), hint.c_str(), command.c_str());
+  return kUsage;
+}
+
 // A result that did not reach its reader is no success.
 int Flushed(int code) {
   std::cout.flush();
@@ -98,6 +119,8 @@ int Main(int argc, char** argv) {
 
   try {
     app.parse(SpellOut(argc, argv));
+  } catch (const CLI::ExtrasError&) {
+    return UnknownArguments(app, std::vector<std::string>(argv + 1, argv + argc));
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? Flushed(kOk) : kUsage;
