@@ -61,6 +61,15 @@ TEST(ChatCommand, SaysWhatIsMissing) {
   EXPECT_THAT(bad.err, HasSubstr("line 1"));
 }
 
+TEST(ChatCommand, AnEmptyTemplateFileIsNamed) {
+  const Outcome file = RunMoonlit({"chat", "--chat-template-file", WriteFile("moonlit_empty.jinja", "")});
+  EXPECT_EQ(file.exit_code, 1);
+  EXPECT_THAT(file.err, HasSubstr("moonlit_empty.jinja is empty"));
+  const Outcome name = RunMoonlit({"chat", "--chat-template-file", ""});
+  EXPECT_EQ(name.exit_code, 2);
+  EXPECT_THAT(name.err, HasSubstr("--chat-template-file"));
+}
+
 TEST(ChatCommand, EachLineIsAMessage) {
   const std::string file = VerseTemplate();
   RunOptions options;

@@ -88,6 +88,24 @@ TEST(Cli, FlagsOfLlamaCppWithoutAMeaningAreTaken) {
   EXPECT_THAT(RunMoonlit({"bench", "-fa", "-r", "x"}).err, HasSubstr("--repetitions"));
 }
 
+TEST(Cli, MessagesNameTheFlag) {
+  const Outcome pages = RunMoonlit({"generate", "-p", "x", "--attention-pages", "1"});
+  EXPECT_EQ(pages.exit_code, 2);
+  EXPECT_THAT(pages.err, HasSubstr("--attention-pages"));
+  const Outcome pooling = RunMoonlit({"embed", "-p", "月"});
+  EXPECT_EQ(pooling.exit_code, 2);
+  EXPECT_THAT(pooling.err, HasSubstr("--pooling"));
+  const Outcome nothing = RunMoonlit({"inspect"});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("which model?"));
+  EXPECT_EQ(RunMoonlit({"inspect", "--help"}).out.find("REQUIRED"), std::string::npos);
+  EXPECT_EQ(RunMoonlit({"inspect", "-m", "poet", "--no-tensors"}).exit_code, 0);
+  EXPECT_THAT(RunMoonlit({"generate", "--help"}).out, HasSubstr("smollm2"));
+  const Outcome thread = RunMoonlit({"generate", "-p", "月", "-n", "1", "-t", "1"});
+  EXPECT_EQ(thread.err.find("1 threads"), std::string::npos) << thread.err;
+  EXPECT_EQ(RunMoonlit({"doctor"}).out.find(";\n"), std::string::npos);
+}
+
 TEST(Cli, ANumberAsAStopStringIsAWarning) {
   const auto run = [](const char* stop) { return RunMoonlit({"generate", "-p", "床", "-n", "1", "-q", "-s", stop}); };
   const Outcome number = run("42");

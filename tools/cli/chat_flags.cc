@@ -15,8 +15,8 @@ void ChatFlags::Declare(CLI::App& app, bool always) {
              : app.add_flag("--chat", chat, "The text is a user's message: put it into the model's chat template");
   CLI::Option* const others[] = {
       app.add_option("--system,--sys,--system-prompt", system, "What the system says before the first message"),
-      app.add_option("--chat-template-file", template_file,
-                     "File with a chat template (Jinja) in place of the model's"),
+      app.add_option("--chat-template-file", template_file, "File with a chat template (Jinja) in place of the model's")
+          ->check(IsNotEmpty()),
       app.add_option("--chat-template-kwargs", variables,
                      "JSON object of variables for the template: {\"enable_thinking\": false}")};
   for (CLI::Option* const option : others) {
@@ -24,7 +24,13 @@ void ChatFlags::Declare(CLI::App& app, bool always) {
   }
 }
 
-int ChatFlags::Prepare() { return template_file.empty() ? kOk : ReadTextFile(template_file, &template_); }
+int ChatFlags::Prepare() {
+  if (template_file.empty()) return kOk;
+  const int code = ReadTextFile(template_file, &template_);
+  if (code != kOk || !template_.empty()) return code;
+  std::fprintf(stderr, "moonlit: --chat-template-file: file %s is empty\n", Printable(template_file).c_str());
+  return kFailed;
+}
 
 std::vector<api::ChatMessage> ChatFlags::Beginning() const {
   std::vector<api::ChatMessage> messages;

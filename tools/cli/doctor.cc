@@ -97,8 +97,11 @@ class Doctor : public Command {
     std::printf("threads    %zu: %s\n", threads.threads, threads.reason.c_str());
     PrintMemory();
     PrintModels();
-    std::printf("libraries ");
-    for (const LibraryVersion& library : kLibraryVersions) std::printf(" %s %s;", library.name, library.version);
+    const char* between = "libraries  ";
+    for (const LibraryVersion& library : kLibraryVersions) {
+      std::printf("%s%s %s", between, library.name, library.version);
+      between = "; ";
+    }
     std::printf("\n");
     if (kernels_) PrintKernels(variant.value());
     return kOk;

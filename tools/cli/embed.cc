@@ -42,7 +42,11 @@ class Embed : public Command {
     options.adapter_scales = adapters.scales.data();
     options.adapter_count = adapters.handles.size();
     auto vector = model->Embed(*ids, options);
-    if (!vector) return Report(vector.error());
+    if (!vector) {
+      if (pooling_.empty() && vector.error().message.find("pooling_type") != std::string::npos)
+        return Report({vector.error().code, vector.error().message + ", with --pooling"});
+      return Report(vector.error());
+    }
     std::printf("%s\n", nlohmann::json{{"tokens", ids->size()}, {"embedding", *vector}}.dump().c_str());
     return kOk;
   }

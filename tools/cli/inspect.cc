@@ -26,13 +26,19 @@ std::string Dimensions(const GgufTensor& tensor) {
 class Inspect : public Command {
  public:
   void DeclareFlags(CLI::App& app) override {
-    app.add_option("file,-m,--model", file_, "GGUF file, or poet; with --plan also a Hugging Face folder")->required();
+    app.add_option(
+        "file,-m,--model", file_,
+        "GGUF file, poet or a name such as smollm2; with --plan also a Hugging Face folder; with or without -m");
     app.add_flag("--no-tensors", no_tensors_, "Metadata only");
     app.add_option("--elements", elements_, "Elements of an array to show")->capture_default_str();
     plan_.Declare(app);
   }
 
   int Run() override {
+    if (file_.empty()) {
+      std::fprintf(stderr, "moonlit: which model? Give a GGUF file, poet or a name such as smollm2\n");
+      return kUsage;
+    }
     if (plan_.wanted()) return plan_.Run(file_);
     if (file_ == "poet") {
       const Result<std::string> poet = FindPoet();

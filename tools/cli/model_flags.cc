@@ -26,6 +26,14 @@ CLI::Validator IsMultipleOf64() {
   return CLI::Validator(fault, "");
 }
 
+// After the range, so the text is a number.
+CLI::Validator IsNotOne() {
+  const auto fault = [](std::string& text) {
+    return std::strtoul(text.c_str(), nullptr, 10) == 1 ? "Value 1 is too small: expected at least 2, or 0" : "";
+  };
+  return CLI::Validator(fault, "");
+}
+
 }  // namespace
 
 CLI::Validator IsCacheType() {
@@ -49,11 +57,15 @@ CLI::Validator IsNumberIn(double least, double most) {
 }
 
 void ModelFlags::Declare(CLI::App& app, bool runs) {
-  app.add_option("-m,--model", model,
-                 "GGUF file (any part of a split one), Hugging Face folder, or poet, the model that Moonlit carries")
+  app.add_option(
+         "-m,--model", model,
+         "GGUF file (any part of a split one), Hugging Face folder, poet, the model that Moonlit carries, or a name "
+         "such as smollm2 (moonlit doctor lists those that are there)")
       ->capture_default_str();
-  app.add_option("--pre", pre_tokenizer,
-                 "Pre-tokenizer by name (qwen2, llama-bpe, ...), in place of what the files say")
+  app.add_option(
+         "--pre", pre_tokenizer,
+         "Pre-tokenizer by name (qwen2, llama-bpe, ...), in place of what the files say; SentencePiece and WordPiece "
+         "have none, and leave it unread")
       ->check(IsNotEmpty());
   if (!runs) return;
   app.add_option("-t,--threads", threads, "Threads; 0: one a physical core, within the container's quota")
@@ -99,6 +111,7 @@ void ModelFlags::DeclareSparse(CLI::App& app) {
          "so many in all (at least 2); 0: all")
       ->capture_default_str()
       ->check(CLI::Range(0u, kMostContext))
+      ->check(IsNotOne())
       ->excludes(window);
 }
 

@@ -38,10 +38,11 @@ class Perplexity : public Command {
                    "with another "
                    "model; llama-perplexity --kl-divergence reads it too")
         ->check(IsNotEmpty());
-    app.add_option("--compare,--kl-divergence-base", compare_,
-                   "File that --logits-out (or llama-perplexity) wrote for a better model on the same text: gives KL "
-                   "divergence "
-                   "and top-1 agreement")
+    app.add_option(
+           "--compare,--kl-divergence-base", compare_,
+           "File that --logits-out (or llama-perplexity) wrote for a better model on the same text: gives KL "
+           "divergence and top-1 agreement. The file's log-probabilities have 16 bits: the perplexity of the base "
+           "differs a little from the one that was printed when it was written")
         ->check(CLI::ExistingFile);
   }
 
@@ -72,8 +73,8 @@ class Perplexity : public Command {
 
  private:
   static void PrintComparison(const moonlit_perplexity_result& result) {
-    std::printf("base       perplexity %.4f, ratio %.6f\n", result.base_perplexity,
-                result.perplexity / result.base_perplexity);
+    std::printf("base       perplexity %.4f by the file's 16-bit log-probabilities, ratio %.6f\n",
+                result.base_perplexity, result.perplexity / result.base_perplexity);
     std::printf("KL         mean %.6f +/- %.6f, median %.6f, 99%% %.6f, largest %.6f nats\n", result.kl_mean,
                 result.kl_standard_error, result.kl_median, result.kl_percentile_99, result.kl_maximum);
     std::printf("top-1      the same at %.3f%% of tokens\n", 100 * result.same_top);
