@@ -24,7 +24,7 @@
  *     the same time goes into one step (docs/embedding.md), with the same bits as one after the other. "One call at a time": any thread, but while another call uses the session, from its beginning to its end with all
  *     its callbacks, the result is MOONLIT_BUSY. What a _free frees no other call may use any more. Callbacks come from the thread that made
  *     the call, unless they say otherwise. They may call Moonlit, but not free what the call uses; those that receive outputs
- *     (moonlit_logits_fn, moonlit_row_fn) must not evaluate or generate with the same model. They must come back: no C++ exception may leave
+ *     (moonlit_logits_fn, moonlit_row_fn) must not evaluate or generate, with whatever model. They must come back: no C++ exception may leave
  *     one, and no longjmp; threads and locks of a step under way would be lost.
  */
 #ifndef MOONLIT_H_

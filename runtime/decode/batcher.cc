@@ -140,7 +140,6 @@ class Batcher::SharedConsumer final : public LogitsConsumer {
 // Every call has a session of its own at least.
 Batcher::Batcher(Plan& plan, SessionPool& sessions, const EngineOptions& options)
     : plan_(plan), sessions_(sessions), options_(options) {
-  inside_.reserve(options.max_sessions);
   queue_.reserve(options.max_sessions);
   callers_.reserve(std::min(options.max_sessions, kMostCallers));
   batch_.reserve(options.max_sessions);
@@ -173,41 +172,38 @@ void Batcher::Leave() {
   if (patient_ != nullptr) patient_->turn.notify_one();
 }
 
-// A thread's stay in Step. One that comes again meanwhile comes from a consumer, which the step waits for.
-class Batcher::Visit {
+namespace {
+
+thread_local bool inside_step = false;
+
+// A thread's stay in Step, of any batcher. One that comes again meanwhile comes from a consumer, which the step waits for: of the same
+// model it would wait for itself, and of another one for a thread that may wait for this one.
+class Visit {
  public:
-  explicit Visit(Batcher& batcher) : batcher_(batcher) {}
+  Visit() : entered_(!inside_step) { inside_step = true; }
   Visit(const Visit&) = delete;
   Visit& operator=(const Visit&) = delete;
   ~Visit() {
-    if (!entered_) return;
-    const Lock lock(batcher_.mutex_);
-    std::vector<std::thread::id>& inside = batcher_.inside_;
-    inside.erase(std::find(inside.begin(), inside.end(), std::this_thread::get_id()));
+    if (entered_) inside_step = false;
   }
-  // REQUIRES: the mutex is held.
-  bool Enter() {
-    std::vector<std::thread::id>& inside = batcher_.inside_;
-    entered_ = std::find(inside.begin(), inside.end(), std::this_thread::get_id()) == inside.end();
-    if (entered_) inside.push_back(std::this_thread::get_id());
-    return entered_;
-  }
+  bool entered() const { return entered_; }
 
  private:
-  Batcher& batcher_;
-  bool entered_ = false;
+  const bool entered_;
 };
 
+}  // namespace
+
 Status Batcher::Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer, AbortFlags abort) {
-  Call call(spans, consumer, abort);
-  Visit visit(*this);
-  Lock lock(mutex_);
-  if (!visit.Enter()) {
+  const Visit visit;
+  if (!visit.entered()) {
     return Status(
         Code::kInvalidArgument,
-        "step: a consumer must not evaluate with its own model; keep what it is given and go on when the call "
-        "has returned");
+        "step: who receives outputs must not evaluate meanwhile, with any model; keep what is given and go on "
+        "when the call has returned");
   }
+  Call call(spans, consumer, abort);
+  Lock lock(mutex_);
   NoteArrival(call.thread);
   if (running_) {
     call.shares = call.shares && CanCopy(call);

@@ -46,7 +46,7 @@ class Batcher {
   ~Batcher();
 
   // Reads the spans in one step, all or nothing. Errors: kExhausted as SessionSpans::Reserve, kCancelled, and what the plan
-  // says; what the consumer throws passes through. From inside a consumer or a tap of this batcher: kInvalidArgument. REQUIRES: the
+  // says; what the consumer throws passes through. From inside a consumer or a tap, of whatever batcher: kInvalidArgument. REQUIRES: the
   // caller is the sessions' only user.
   Status Step(std::span<const SessionSpan> spans, LogitsConsumer* consumer, AbortFlags abort);
 
@@ -64,7 +64,6 @@ class Batcher {
   struct Call;
   struct Room;
   struct Outcome;
-  class Visit;
   class SharedConsumer;
   // A thread that steps have served.
   struct Caller {
@@ -98,11 +97,10 @@ class Batcher {
   const EngineOptions& options_;
 
   mutable std::mutex mutex_;
-  std::vector<std::thread::id> inside_;  // threads whose call is under way
-  bool running_ = false;                 // somebody leads; otherwise the queue is empty
-  std::vector<Call*> queue_;             // those who wait, oldest first
-  std::vector<Caller> callers_;          // the latest
-  Call* patient_ = nullptr;              // the leader while it waits for company
+  bool running_ = false;         // somebody leads; otherwise the queue is empty
+  std::vector<Call*> queue_;     // those who wait, oldest first
+  std::vector<Caller> callers_;  // the latest
+  Call* patient_ = nullptr;      // the leader while it waits for company
   uint64_t steps_run_ = 0;
   uint64_t last_step_ = 0;  // nanoseconds that it took
 
