@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -63,6 +64,11 @@ std::vector<std::string> CommandLine(const std::vector<std::string>& arguments) 
   dup2(options.output_to.empty() ? out.write_end : open(options.output_to.c_str(), O_WRONLY | O_CLOEXEC),
        STDOUT_FILENO);
   dup2(err.write_end, STDERR_FILENO);
+  for (const int number : options.ignored) signal(number, SIG_IGN);
+  const rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  const rlimit file_limit = {options.most_file_bytes, options.most_file_bytes};
+  if (options.most_file_bytes != 0) setrlimit(RLIMIT_FSIZE, &file_limit);
   for (const std::string& variable : options.environment) putenv(const_cast<char*>(variable.c_str()));
   std::vector<char*> argv;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));

@@ -25,6 +25,8 @@ struct RunOptions {
   // `signal` is sent once, as soon as this says so; it is asked again and again.
   std::function<bool()> signal_when = {};
   int signal = 0;
+  std::vector<int> ignored;        // signals that the command finds ignored
+  size_t most_file_bytes = 0;      // a limit of file sizes (RLIMIT_FSIZE); 0: none
   std::string output_to;           // a file that gets stdout instead
   bool error_to_terminal = false;  // stderr is a terminal of its own, with its line ends
 };

@@ -156,7 +156,7 @@ TEST(Outputs, AreNeverInputs) {
 TEST(Outputs, AreNotLeftHalfWrittenBySignals) {
   std::string text;
   for (int i = 0; i < 20000; ++i) text += "the word ";
-  for (const int signal : {SIGTERM, SIGHUP, SIGINT}) {
+  for (const int signal : {SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGUSR1, SIGXCPU}) {
     const TempFolder folder;
     const std::string words = folder.Write("words", text);
     RunOptions options;
@@ -168,6 +168,33 @@ TEST(Outputs, AreNotLeftHalfWrittenBySignals) {
     EXPECT_EQ(run.exit_code, signal == SIGINT ? 130 : 128 + signal) << run.err;
     EXPECT_EQ(folder.FileCount(), 1u) << signal;
   }
+}
+
+// As a script starts a job in the background.
+TEST(Outputs, AnIgnoredInterruptStaysIgnored) {
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += "the word ";
+  const TempFolder folder;
+  const std::string words = folder.Write("words", text);
+  RunOptions options;
+  options.ignored = {SIGINT};
+  options.signal = SIGINT;
+  options.signal_when = [&] { return folder.FileCount() > 1; };
+  const Outcome run = RunMoonlit(
+      {"perplexity", "-m", kLlama, "-f", words, "-c", "16", "--exact", "--logits-out", folder.path() + "/out"},
+      options);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/out"));
+}
+
+TEST(Outputs, ALimitOfFileSizesIsAnError) {
+  const TempFolder folder;
+  RunOptions options;
+  options.most_file_bytes = 8192;
+  const Outcome run = RunMoonlit({"quantize", kLlama, folder.path() + "/out", "F32"}, options);
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("File too large"));
+  EXPECT_EQ(folder.FileCount(), 0u);
 }
 
 // ---- Hugging Face folders

@@ -11,6 +11,8 @@ namespace {
 std::atomic<moonlit_session*> watched{nullptr};
 std::atomic<bool> interrupted{false};
 std::atomic<int> running{0};  // handlers; one may run on any thread
+// Signals that end the process, but for those that nothing can handle, that tell of a fault of ours, or that tests and debuggers use.
+constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
 static_assert(std::atomic<moonlit_session*>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "a signal handler may wait for nothing");
 
@@ -22,8 +24,8 @@ void EndProcess(int signal) {
 }
 
 // What is ignored (nohup, a job in the background) stays ignored.
-void EndBy(int signal) {
-  if (std::signal(signal, EndProcess) == SIG_IGN) std::signal(signal, SIG_IGN);
+void Handle(int signal, void (*handler)(int)) {
+  if (std::signal(signal, handler) == SIG_IGN) std::signal(signal, SIG_IGN);
 }
 
 void OnInterrupt(int signal) {
@@ -37,16 +39,17 @@ void OnInterrupt(int signal) {
 
 InterruptGuard::InterruptGuard() {
   interrupted.store(false);  // before the handler: what an earlier guard was told is over
-  std::signal(SIGINT, OnInterrupt);
+  Handle(SIGINT, OnInterrupt);
 }
 
 InterruptGuard::~InterruptGuard() {
   Watch(nullptr);
-  std::signal(SIGINT, EndProcess);
+  Handle(SIGINT, EndProcess);
 }
 
 void EndCleanlyBySignals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) EndBy(signal);
+  for (const int signal : kEnding) Handle(signal, EndProcess);
+  std::signal(SIGXFSZ, SIG_IGN);  // writes beyond a limit of file sizes then fail as on a full disk
 }
 
 void InterruptGuard::Watch(moonlit_session* session) {

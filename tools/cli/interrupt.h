@@ -20,7 +20,8 @@ class InterruptGuard {
 
 bool Interrupted();
 
-// From here on a signal that ends the process (SIGINT where no guard lives, SIGTERM, SIGHUP) takes half-written files along.
+// From here on a signal that ends the process (SIGINT where no guard lives, SIGTERM, SIGQUIT ...) takes half-written files along, and
+// a limit of file sizes is an error like any other. Signals that are ignored stay so.
 void EndCleanlyBySignals();
 
 }  // namespace moonlit::cli
