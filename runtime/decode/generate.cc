@@ -38,7 +38,12 @@ class TextOutput {
     return output.stop_index;
   }
   // What was held back leaves when the generation is over, unless it belongs to a stop string.
-  void Finish() { Give(utf8_.Add(matcher_.Finish()) + utf8_.Finish()); }
+  void Finish() {
+    std::string rest =
+        utf8_.Add(matcher_.Finish());  // before the stream ends, which operands of one sum would not be sure of
+    rest += utf8_.Finish();
+    Give(rest);
+  }
   bool refused() const { return refused_; }
 
  private:

@@ -52,6 +52,15 @@ TEST(Generate, StopStringIsNotPrinted) {
   EXPECT_EQ(run.out, "光，疑是\n");
 }
 
+// What a stop string held back leaves before the text ends: the last two bytes of the character begin one here.
+TEST(Generate, AHeldBackCharacterComesOutWhole) {
+  for (const char* stop : {"\x85\x89zz", "\x89z", "光z"}) {
+    const Outcome run = RunMoonlit({"generate", "-p", "床前明月", "--temp", "0", "-n", "1", "-s", stop});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(run.out, "光\n");
+  }
+}
+
 TEST(Generate, PromptsAreReadAsPeopleWriteThem) {
   RunOptions from_an_editor;
   from_an_editor.input = "床前明月\n";
