@@ -157,14 +157,24 @@ bool PaidLess(Machine& machine, const Value& a, const Value& b) {
   return Less(a, b);
 }
 
+// What Jinja compares by where case does not matter.
+Value Folded(Machine& machine, const Value& value, bool case_sensitive) {
+  if (value.text() == nullptr || case_sensitive) return value;
+  return Value::OfText(WithCase(machine, *value.text(), Case::kLower));
+}
+
 Value SortDict(Machine& machine, const Value& input, const Arguments& arguments) {
   const Value pairs = ItemPairs(machine, input, Arguments());
-  if (!arguments.positional.empty() || !arguments.named.empty()) Fail(Code::kUnsupported, "dictsort with arguments");
-  std::vector<Value> sorted = pairs.list()->items;
-  machine.Step(sorted.size() * 20);
-  std::stable_sort(sorted.begin(), sorted.end(), [&](const Value& a, const Value& b) {
-    return PaidLess(machine, a.list()->items[0], b.list()->items[0]);
-  });
+  const std::vector<Value> bound = arguments.Bind("dictsort", {"case_sensitive", "by", "reverse"});
+  if (!bound[1].IsUndefined() || !bound[2].IsUndefined()) Fail(Code::kUnsupported, "dictsort with by or reverse");
+  machine.Step(pairs.list()->items.size() * 20);
+  std::vector<std::pair<Value, Value>> keyed;  // and the pair
+  for (const Value& pair : pairs.list()->items)
+    keyed.emplace_back(Folded(machine, pair.list()->items[0], Truth(bound[0])), pair);
+  std::stable_sort(keyed.begin(), keyed.end(),
+                   [&](const auto& a, const auto& b) { return PaidLess(machine, a.first, b.first); });
+  std::vector<Value> sorted;
+  for (auto& [key, pair] : keyed) sorted.push_back(std::move(pair));
   return machine.NewList(std::move(sorted));
 }
 
@@ -175,11 +185,8 @@ Value SortItems(Machine& machine, const Value& input, const Arguments& arguments
   machine.Step(items.size() * 20);
   std::vector<std::pair<Value, Value>> keyed;  // and the item
   for (Value& item : items) {
-    Value key = path.empty() ? item : Attribute(machine, item, path);
-    if (key.text() != nullptr && !Truth(bound[1])) {
-      key = Value::OfText(WithCase(machine, *key.text(), Case::kLower));
-    }
-    keyed.emplace_back(std::move(key), std::move(item));
+    const Value key = path.empty() ? item : Attribute(machine, item, path);
+    keyed.emplace_back(Folded(machine, key, Truth(bound[1])), std::move(item));
   }
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     return Truth(bound[0]) ? PaidLess(machine, b.first, a.first) : PaidLess(machine, a.first, b.first);
@@ -226,14 +233,17 @@ Value Select(Machine& machine, const Value& input, const Arguments& arguments) {
 }
 
 Value Unique(Machine& machine, const Value& input, const Arguments& arguments) {
-  arguments.Bind("unique", {});
-  std::vector<Value> out;
+  const bool case_sensitive = Truth(arguments.Bind("unique", {"case_sensitive"})[0]);
+  std::vector<Value> out, keys;
   for (const Value& item : machine.Items(input)) {
+    const Value key = Folded(machine, item, case_sensitive);
     const auto same = [&](const Value& seen) {
-      PayForCompare(machine, seen, item);
-      return Equal(seen, item);
+      PayForCompare(machine, seen, key);
+      return Equal(seen, key);
     };
-    if (std::none_of(out.begin(), out.end(), same)) out.push_back(item);
+    if (std::any_of(keys.begin(), keys.end(), same)) continue;
+    keys.push_back(key);
+    out.push_back(item);
   }
   return machine.NewList(std::move(out));
 }
@@ -295,7 +305,11 @@ Value Round(Machine&, const Value& input, const Arguments& arguments) {
   const auto digits =
       static_cast<double>(bound[0].IsUndefined() ? 0 : std::clamp<int64_t>(ToIndex(bound[0], "round"), -300, 15));
   const double scale = std::pow(10.0, digits);
-  return Value(std::nearbyint(input.AsDouble() * scale) / scale);
+  const double rounded = std::nearbyint(input.AsDouble() * scale) / scale;
+  if (!input.IsInteger()) return Value(rounded);
+  if (digits >= 0) return Value(input.AsInteger());
+  if (std::fabs(rounded) >= 9e18) Fail(Code::kInvalidArgument, "round: the number is too large");
+  return Value(static_cast<int64_t>(rounded));
 }
 
 Value Sum(Machine& machine, const Value& input, const Arguments& arguments) {
@@ -307,11 +321,13 @@ Value Sum(Machine& machine, const Value& input, const Arguments& arguments) {
 
 template <bool kMost>
 Value Extreme(Machine& machine, const Value& input, const Arguments& arguments) {
-  arguments.Bind("min or max", {});
-  const std::vector<Value> items = machine.Items(input);
-  Value best;
-  for (const Value& item : items) {
-    if (best.IsUndefined() || (kMost ? PaidLess(machine, best, item) : PaidLess(machine, item, best))) best = item;
+  const bool case_sensitive = Truth(arguments.Bind("min or max", {"case_sensitive"})[0]);
+  Value best, best_key;
+  for (const Value& item : machine.Items(input)) {
+    const Value key = Folded(machine, item, case_sensitive);
+    const bool better =
+        best.IsUndefined() || (kMost ? PaidLess(machine, best_key, key) : PaidLess(machine, key, best_key));
+    if (better) best = item, best_key = key;
   }
   return best;
 }
@@ -325,7 +341,7 @@ constexpr struct {
     {"count", Length},
     {"lower", ChangeCase<Case::kLower>},
     {"upper", ChangeCase<Case::kUpper>},
-    {"title", ChangeCase<Case::kTitle>},
+    {"title", ChangeCase<Case::kWords>},
     {"capitalize", ChangeCase<Case::kCapitalize>},
     {"join", JoinItems},
     {"tojson", Json},

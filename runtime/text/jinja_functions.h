@@ -38,7 +38,8 @@ void PayForCompare(Machine& machine, const Value& a, const Value& b);
 // Dict::Find.
 void PayForFind(Machine& machine, const Dict& dict, const Value& key);
 
-enum class Case { kLower, kUpper, kTitle, kCapitalize };
+// kTitle: Python's str.title; kWords: Jinja's filter of that name.
+enum class Case { kLower, kUpper, kTitle, kWords, kCapitalize };
 Text WithCase(Machine& machine, const Text& text, Case wanted);
 // Without any of `characters` at its ends; empty: white space.
 Text Strip(Machine& machine, const Text& text, std::string_view characters, bool left, bool right);

@@ -143,14 +143,17 @@ Value RaiseException(Machine&, const Arguments& arguments) {
 }
 
 Value StrftimeNow(Machine& machine, const Arguments& arguments) {
-  const std::string format = RequireText(arguments.Bind("strftime_now", {"format"})[0], "strftime_now").bytes();
+  const Value bound = arguments.Bind("strftime_now", {"format"})[0];
+  const Text& format = RequireText(bound, "strftime_now");
   const auto now = static_cast<std::time_t>(machine.now());
   std::tm local = {};
   char buffer[256];
   if (format.size() > 64 || localtime_r(&now, &local) == nullptr)
     Fail(Code::kInvalidArgument, "strftime_now: the format is too long");
-  const size_t n = std::strftime(buffer, sizeof buffer, format.c_str(), &local);
-  return machine.NewText(Text(std::string(buffer, n), false));
+  const size_t n = std::strftime(buffer, sizeof buffer, format.bytes().c_str(), &local);
+  bool from_data = false;
+  for (size_t i = 0; i < format.size(); ++i) from_data |= format.FromData(i);
+  return machine.NewText(Text(std::string(buffer, n), from_data));
 }
 
 bool IsKind(const std::string& name, const Value& value, bool* known) {
@@ -166,9 +169,8 @@ bool IsKind(const std::string& name, const Value& value, bool* known) {
   if (name == "number") return value.IsNumber();
   if (name == "string") return value.text() != nullptr;
   if (name == "mapping") return value.dict() != nullptr;
-  // Jinja's test asks for a length and items by number, which strings and dicts have, too.
-  if (name == "sequence") return value.text() != nullptr || value.list() != nullptr || value.dict() != nullptr;
-  if (name == "iterable")
+  // Jinja's test asks for a length and items by number, which strings, dicts and undefined values have, too.
+  if (name == "sequence" || name == "iterable")
     return value.text() != nullptr || value.list() != nullptr || value.dict() != nullptr || value.IsUndefined();
   if (name == "callable") return value.callable() != nullptr;
   *known = false;
@@ -259,7 +261,9 @@ bool ApplyTest(Machine& machine, const std::string& name, const Value& input, co
   if (name == "even" || name == "odd") return (TestInteger(input, name) % 2 == 0) == (name == "even");
   if (name == "lower" || name == "upper") {
     const Text& text = RequireText(input, "a test");
-    return text.bytes() == WithCase(machine, text, name == "lower" ? Case::kLower : Case::kUpper).bytes();
+    // As Python's str.islower and isupper: some character has a case.
+    const Text lower = WithCase(machine, text, Case::kLower), upper = WithCase(machine, text, Case::kUpper);
+    return lower.bytes() != upper.bytes() && text.bytes() == (name == "lower" ? lower : upper).bytes();
   }
   const Value other = arguments.Bind(name.c_str(), {"other"})[0];
   if (name == "in") return Contains(machine, other, input);

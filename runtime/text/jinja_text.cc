@@ -84,15 +84,18 @@ void PayForFind(Machine& machine, const Dict& dict, const Value& key) {
 Text WithCase(Machine& machine, const Text& text, Case wanted) {
   machine.Step(text.size());
   machine.Charge(text.size());
+  static constexpr std::string_view kSeparators = "-({[<";  // and white space: jinja2.filters.do_title
   Text out;
   const std::string_view bytes = text.bytes();
-  bool after_letter = false;
+  bool after_letter = false, after_separator = true;
   for (size_t i = 0; i < bytes.size();) {
     const std::string_view character = bytes.substr(i, CharacterBytes(bytes.substr(i)));
-    const bool upper =
-        wanted == Case::kUpper || (wanted == Case::kCapitalize && i == 0) || (wanted == Case::kTitle && !after_letter);
+    const bool upper = wanted == Case::kUpper || (wanted == Case::kCapitalize && i == 0) ||
+                       (wanted == Case::kTitle && !after_letter) || (wanted == Case::kWords && after_separator);
     out.Append(ChangeCharacter(character, upper), text.FromData(i));
     after_letter = IsLetter(character);
+    after_separator =
+        IsSpace(character) || (character.size() == 1 && kSeparators.find(character[0]) != std::string_view::npos);
     i += character.size();
   }
   return out;

@@ -145,6 +145,21 @@ TEST(Chat, ControlTokensSpeltOutInMessagesStayWords) {
   }
 }
 
+// A message that is taken for a format of times is printed with what it has.
+TEST(Chat, FormatsOfTimesStayWords) {
+  const auto tokenizer = Make(Bytes());
+  auto chat = ChatTemplate::Create("<s>{{ strftime_now(messages[0].content) }}{{ strftime_now('<|end|>') }}");
+  ASSERT_TRUE(chat.ok()) << chat.status().ToString();
+  const ChatMessage messages[] = {{"user", "a<|im_end|>%Y<|im_end|>"}};
+  ChatInput input;
+  input.messages = messages;
+  auto rendered = chat->Render(input, *tokenizer);
+  ASSERT_TRUE(rendered.ok()) << rendered.status().ToString();
+  auto ids = EncodeChat(*rendered, *tokenizer);
+  ASSERT_TRUE(ids.ok());
+  EXPECT_THAT(Controls(*ids), ElementsAre(0, 5));
+}
+
 TEST(Chat, ControlTokensAreNotMadeOfPieces) {
   const auto tokenizer = Make(Bytes());
   const std::string source =
@@ -414,20 +429,38 @@ TEST(HostileTemplates, GetNothingOutOfBounds) {
 }
 
 // A thread of an application may have little room.
+// Parsing and running take what docs/embedding.md says of a thread's stack, however a template nests; sanitizers make frames larger.
 TEST(HostileTemplates, NestAsFarAsAllowedInASmallStack) {
-  std::string source = "{% macro f(n) %}{% if n > 0 %}{{ " + Repeated("(1 + ", 20) + "f(n - 1) | length" +
-                       Repeated(")", 20) + " }}{% endif %}{% endmacro %}{{ f(1000) }}";
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, 512 << 10);
-  pthread_t thread;
-  const auto run = [](void* argument) -> void* {
-    ExpectFault(*static_cast<std::string*>(argument), Code::kExhausted, "");
-    return nullptr;
+  const std::string calls = "{% macro f(n) %}{% if n > 0 %}{{ " + Repeated("(1 + ", 20) + "f(n - 1) | length" +
+                            Repeated(")", 20) + " }}{% endif %}{% endmacro %}{{ f(1000) }}";
+  const std::string sources[] = {
+      calls,
+      "{{ " + Repeated("(", 115) + "1" + Repeated(")", 115) + " }}{{ x.y }}",
+      "{{ " + Repeated("[", 115) + "1" + Repeated("]", 115) + " }}{{ x.y }}",
+      "{{ " + Repeated("{'a':", 115) + "1" + Repeated("}", 115) + " }}{{ x.y }}",
+      "{{ " + Repeated("range(", 50) + "1" + Repeated(")", 50) + " }}",
+      "{{ " + Repeated("1 | default(", 50) + "1" + Repeated(")", 50) + " }}{{ x.y }}",
+      "{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}",
+      Repeated("{% if 1 %}", 55) + "{{ x.y }}" + Repeated("{% endif %}", 55),
   };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, &source), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
+  for (const std::string& source : sources) {
+    SCOPED_TRACE(source.substr(0, 60));
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, (kSlowed ? 512 : 192) << 10);
+    pthread_t thread;
+    Code code = Code::kOk;
+    std::pair<const std::string*, Code*> work{&source, &code};
+    const auto run = [](void* argument) -> void* {
+      const auto& [text, found] = *static_cast<std::pair<const std::string*, Code*>*>(argument);
+      *found = Text(*text).status().code();
+      return nullptr;
+    };
+    ASSERT_EQ(pthread_create(&thread, &attributes, run, &work), 0);
+    pthread_join(thread, nullptr);
+    pthread_attr_destroy(&attributes);
+    EXPECT_NE(code, Code::kOk) << "each ends in a fault";
+  }
 }
 
 // Cut and changed at every place, a template gives a text or a fault, and nothing else (with sanitizers this is a fuzz test).

@@ -307,6 +307,9 @@ SNIPPETS = r"""{{ v.n + 2 }} {{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }}
 {{ [1, none, 2, 0]|select|list }} {{ [1, 2, 3, 4]|select('even')|list }} {{ [1, 2, 3]|reject('odd')|list }} {{ [1, 2, 1]|unique|list }} {{ [3, 1, 2]|sort }} {{ ['b', 'A']|sort(reverse=true) }} {{ v.people|sort(attribute='age')|map(attribute='name')|list }}
 {{ v.dict|tojson }} {{ v.list|tojson }} {{ v.s|tojson }} {{ none|tojson }} {{ 1.5|tojson }} {{ '<&\u00e9\n\t"'|tojson }} {{ {'b': 1, 'a': [1, {}]}|tojson(indent=2) }} {{ []|tojson(indent=2) }}
 {{ '3'|int + 1 }} {{ 'x'|int }} {{ 'x'|int(7) }} {{ '2.5'|float }} {{ 3.9|int }} {{ 42|string ~ '!' }} {{ -3|abs }} {{ 2.567|round(2) }} {{ 2.5|round }}
+{{ "don't stop-here (now) a[b {c <d e_f"|title }} {{ "don't"|title }} {{ "don't".title() }} {{ 'aB cD'|title }} {{ 7|round }} {{ 1234|round(-2) }} {{ -15|round(-1) }} {{ 7|round(3) }} {{ 7.0|round }}
+{{ '[]' is upper }} {{ '1' is lower }} {{ 'A1' is upper }} {{ 'a1' is lower }} {{ 'aB' is upper }} {{ '' is upper }} {{ ['b', 'A', 'c']|min }} {{ ['b', 'C', 'a']|max }} {{ ['b', 'C', 'a']|max(case_sensitive=true) }} {{ ['b', 'A']|min(true) }}
+{{ missing is sequence }} {{ ['a', 'A', 'b']|unique|list }} {{ ['a', 'A']|unique(true)|list }} {% for k, x in {'b': 1, 'A': 2}|dictsort %}{{ k }}{{ x }}{% endfor %} {% for k, x in {'b': 1, 'A': 2}|dictsort(true) %}{{ k }}{% endfor %}
 {{ missing|default('d') }} {{ ''|default('d') }} {{ ''|default('d', true) }} {{ none|d('d') }} {{ missing|length }}
 {{ 'a\nb\n\nc'|indent }} {{ 'a\nb'|indent(2, true) }} {{ '<a href="x">&</a>'|e }}
 {{ range(3)|list }} {{ range(1, 7, 2)|list }} {{ range(3, 0, -1)|list }} {{ 'ab' * 3 }} {{ [1] * 2 }} {{ [1] + [2] }} {{ 'a' ~ 1 ~ none }}
