@@ -164,7 +164,13 @@ Status SessionTap::ShowHead(TappedAttention& attention, size_t head, const Rows&
   return Status();
 }
 
+constexpr size_t kMostListed = size_t{1} << 16;  // layers or heads; more than any model has
+
 Status CheckLists(const moonlit_taps& taps) {
+  if (taps.layer_count > kMostListed || (taps.heads != nullptr && taps.head_count > kMostListed)) {
+    return Errorf(Code::kInvalidArgument, "taps: %zu layers and %zu heads are listed, expected at most %zu each",
+                  taps.layer_count, taps.head_count, kMostListed);
+  }
   const bool layers = taps.layers == nullptr && taps.layer_count != 0;
   if (!layers && (taps.heads != nullptr || taps.head_count == 0)) return Status();
   return Errorf(Code::kInvalidArgument, "taps: %s is NULL, but its count is %zu", layers ? "layers" : "heads",

@@ -87,6 +87,7 @@ void RemoveUnfinishedFiles() noexcept {
 }
 
 Result<File> File::Open(const std::string& path) {
+  if (path.empty()) return Status(Code::kNotFound, "expected the name of a file, found an empty one");
   File file;
   file.path_ = path;
   // O_NONBLOCK: opening a named pipe must not wait for a writer; regular files ignore it.
@@ -164,6 +165,9 @@ Status RefuseInputs(const std::string& out, std::span<const std::string> inputs)
 
 Result<AtomicFile> AtomicFile::Create(const std::string& path) {
   static std::atomic<uint32_t> counter{0};
+  if (path.empty() || path.back() == '/') {
+    return Errorf(Code::kInvalidArgument, "expected the name of a file to write, found \"%s\"", path.c_str());
+  }
   AtomicFile file;
   file.path_ = path;
   struct stat info;

@@ -38,6 +38,12 @@ ptrdiff_t FirstFault(const float* values, size_t count, float limit) {
   return -1;
 }
 
+// Below what weights must be. Where scales are F16, as in every block format but one, larger weights might fit, but no model has them.
+float LimitOf(Format format) {
+  const bool wide = format == Format::kF32 || format == Format::kBF16 || format == Format::kMXFP4;
+  return wide ? INFINITY : kTooLargeForF16;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<EncodedSource>> EncodedSource::Create(std::shared_ptr<const WeightSource> base,
@@ -101,16 +107,17 @@ Status EncodedSource::EncodeRows(const Entry& entry, size_t first, size_t rows, 
   const size_t rank = from.shape.rank();
   // A matrix without experts has one set of importance for all its rows.
   const size_t expert_rows = rank > 2 ? from.shape[rank - 2] : from.shape.rows();
-  const float limit = entry.info.format == Format::kF16 ? kTooLargeForF16 : INFINITY;
+  const float limit = same ? INFINITY : LimitOf(entry.info.format);
   for (size_t r = 0; r < rows; ++r) {
     Traits(from.format).dequantize(bytes + r * from_bytes, values.data(), columns);
     if (const ptrdiff_t at = FirstFault(values.data(), columns, limit); at >= 0) {
       const float value = values[static_cast<size_t>(at)];
       return std::isfinite(value)
                  ? Errorf(Code::kUnsupported,
-                          "%s: tensor %s, row %zu, column %td is %g, which F16 can't hold: choose BF16, F32 or a "
-                          "quantized type",
-                          description().c_str(), from.name.c_str(), first + r, at, static_cast<double>(value))
+                          "%s: tensor %s, row %zu, column %td is %g: expected at most 65504, the most that F16 holds, "
+                          "which %s is or has for scales; choose BF16 or F32",
+                          description().c_str(), from.name.c_str(), first + r, at, static_cast<double>(value),
+                          Traits(entry.info.format).name)
                  : Errorf(Code::kCorrupt,
                           "%s: tensor %s, row %zu, column %td is %g: expected numbers; the file is damaged",
                           description().c_str(), from.name.c_str(), first + r, at, static_cast<double>(value));

@@ -368,6 +368,9 @@ TEST_F(Taps, WrongRequestsSaySo) {
   taps.head_count = 3;
   EXPECT_EQ(Fail(taps), MOONLIT_INVALID_ARGUMENT);
   EXPECT_THAT(error_.message, HasSubstr("heads is NULL"));
+  taps = Defaults(&record);
+  taps.layers = &layer, taps.layer_count = SIZE_MAX;
+  EXPECT_EQ(Fail(taps), MOONLIT_INVALID_ARGUMENT);
   Open("llama", 512, 2);
   EXPECT_EQ(Fail(Defaults(&record)), MOONLIT_UNSUPPORTED);
   EXPECT_THAT(error_.message, HasSubstr("attention_pages"));

@@ -269,8 +269,10 @@ TEST(Quantize, RefusesWhatIsNoNumberAndWhatF16CannotHold) {
     }
   }
   const MadeModel model = MakeModel(folder, 64, [](std::vector<float>& values) { values[7] = 65520; });
-  EXPECT_EQ(QuantizeFile(model.path, out, {.type = "F16"}).status().code(), Code::kUnsupported);
-  EXPECT_TRUE(QuantizeFile(model.path, out, {.type = "BF16"}).ok());
+  for (const char* type : {"F16", "Q8_0", "Q4_0", "Q4_K", "IQ4_NL"})
+    EXPECT_EQ(QuantizeFile(model.path, out, {.type = type}).status().code(), Code::kUnsupported) << type;
+  EXPECT_TRUE(QuantizeFile(model.path, out, {.type = "BF16"}).ok() &&
+              QuantizeFile(model.path, out, {.type = "F32"}).ok());
 }
 
 }  // namespace

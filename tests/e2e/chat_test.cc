@@ -92,7 +92,7 @@ TEST(ChatCommand, AConversationGoesOn) {
   options.input = std::string(100, 'x') + "\n床前明月\n";
   const Outcome full =
       RunMoonlit({"chat", "--chat-template-file", VerseTemplate(), "--temp", "0", "-n", "1", "-c", "64"}, options);
-  EXPECT_EQ(full.exit_code, 0) << full.err;
+  EXPECT_EQ(full.exit_code, 1) << full.err;
   EXPECT_THAT(full.err, HasSubstr("/new"));
   EXPECT_EQ(full.out, "光\n");
 }

@@ -115,12 +115,15 @@ TEST(Cli, ANumberAsAStopStringIsAWarning) {
 }
 
 TEST(Cli, ResultsThatAreLostAreNoSuccess) {
-  for (const char* command : {"doctor", "bench"}) {
+  for (const char* command : {"doctor", "bench", "detokenize"}) {
     std::vector<std::string> words = {command};
+    if (words[0] == "detokenize") words.insert(words.end(), {"--ids", "300"});
     if (words[0] == "bench") words.insert(words.end(), {"-p", "4", "-n", "1", "-r", "1"});
     RunOptions full;
     full.output_to = "/dev/full";
-    EXPECT_EQ(RunMoonlit(words, full).exit_code, 1) << command;
+    const Outcome run = RunMoonlit(words, full);
+    EXPECT_EQ(run.exit_code, 1) << command;
+    EXPECT_THAT(run.err, HasSubstr("standard output can't be written")) << command;
   }
 }
 

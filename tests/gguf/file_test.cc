@@ -133,7 +133,7 @@ TEST(AtomicFileTest, TakesTheNameOfNothingButFiles) {
   const std::string pipe = folder.path() + "/pipe", link = folder.path() + "/link";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   ASSERT_EQ(symlink("/dev/null", link.c_str()), 0);
-  for (const std::string& path : {pipe, link, folder.path()}) {
+  for (const std::string& path : {pipe, link, folder.path(), folder.path() + "/none/", std::string()}) {
     EXPECT_EQ(AtomicFile::Create(path).status().code(), Code::kInvalidArgument) << path;
   }
   struct stat info;

@@ -153,7 +153,7 @@ class Chat : public Command {
       // The next answer has another seed, and begins the grammar anew.
       if (const api::Error error = sampler.Reset(++seed); error.code != MOONLIT_OK) return Report(error);
     }
-    return kOk;
+    return unanswered_ && !InputIsTerminal() ? kFailed : kOk;
   }
 
   // Commands that make no answer.
@@ -198,6 +198,7 @@ class Chat : public Command {
           "moonlit: the conversation has %zu tokens, the context holds %u: /new begins another one, a larger -c "
           "holds more\n",
           ids.size(), model.info().n_ctx);
+      unanswered_ = true;
       return kOk;
     }
     // What the session has read and the conversation still begins with; at least one token is read anew.
@@ -227,6 +228,7 @@ class Chat : public Command {
   }
 
   std::vector<api::ChatMessage> messages_;
+  bool unanswered_ = false;  // a message did not fit; a script learns it by the exit code
   ModelFlags model_;
   AdapterFlags adapters_;
   ChatFlags chat_;
