@@ -30,7 +30,8 @@ typedef struct moonlit_memory {
 } moonlit_memory;
 
 /* What moonlit_model_load would take with these options (NULL: the defaults), found from the model's headers: no weight is read, no memory
- * of this size is asked for, no thread started. With vocab_only it is nothing. Errors as moonlit_model_load's. Any thread. */
+ * of this size is asked for, no thread started. With vocab_only it is nothing. Errors as moonlit_model_load's, but for those of the
+ * tokenizer, which is not read. Any thread. */
 MOONLIT_API moonlit_code moonlit_plan_memory(const char* path, const moonlit_model_options* options,
                                              moonlit_memory* memory, moonlit_error* error);
 /* The largest n_ctx, at most what the model was trained for, with which `most` is at most `bytes`; 0 where even one token does not

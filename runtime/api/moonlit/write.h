@@ -50,7 +50,8 @@ MOONLIT_API moonlit_code moonlit_check_output(const char* out, const char* const
                                               moonlit_error* error);
 
 /* Files are written under temporary names beside their own (NAME.part-...). A program that a signal ends in the middle may remove them:
- * async-signal-safe, to be called by its handler before the process ends. Any thread, but no file that is being written is finished. */
+ * async-signal-safe, to be called by its handler before the process ends. A program that may meet a limit of file sizes (RLIMIT_FSIZE)
+ * ignores SIGXFSZ, as the command does: writing then fails with MOONLIT_IO. Any thread, but no file that is being written is finished. */
 MOONLIT_API void moonlit_remove_unfinished_files(void);
 
 /* Writes a GGUF file anew with weights in another format; metadata is kept. `in` as for moonlit_model_load, but for "poet". `out`
