@@ -16,7 +16,7 @@
 namespace moonlit {
 namespace {
 
-// A 32-bit build must still reach the end of a 6 GB model (CMakeLists.txt sets _FILE_OFFSET_BITS).
+// A 32-bit build must still reach the end of a 6 GB model (MoonlitTargets.cmake sets _FILE_OFFSET_BITS).
 static_assert(sizeof(off_t) == 8, "build with _FILE_OFFSET_BITS=64");
 
 // Linux transfers at most 2^31 - 4096 bytes a call; other systems refuse more than INT_MAX.
