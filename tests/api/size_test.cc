@@ -14,29 +14,14 @@
 #include <vector>
 
 #include "runtime/api/moonlit.h"
+#include "tests/api/loaded_poet.h"
 
 namespace {
 
 using ::testing::HasSubstr;
 
-class Size : public testing::Test {
+class Size : public moonlit::LoadedPoet {
  protected:
-  void SetUp() override {
-    moonlit_model_options options;
-    moonlit_model_options_init(&options, sizeof options);
-    options.threads = 1;
-    options.n_ctx = 64;
-    moonlit_error error = {};
-    ASSERT_EQ(moonlit_model_load("poet", &options, &model, &error), MOONLIT_OK) << error.message;
-    ASSERT_EQ(moonlit_session_new(model, &session, &error), MOONLIT_OK) << error.message;
-    ASSERT_EQ(moonlit_sampler_new(model, 1, &sampler, &error), MOONLIT_OK) << error.message;
-  }
-  void TearDown() override {
-    moonlit_sampler_free(sampler);
-    moonlit_session_free(session);
-    moonlit_model_free(model);
-  }
-
   // A call with a struct of that name, all of it 0 but for its size.
   struct Call {
     const char* name;
@@ -54,9 +39,6 @@ class Size : public testing::Test {
   std::vector<Call> Options();
   std::vector<Call> Results();
 
-  moonlit_model* model = nullptr;
-  moonlit_session* session = nullptr;
-  moonlit_sampler* sampler = nullptr;
   int32_t ids[8] = {1, 2, 3};
   char text[64] = {};
   float vector[8] = {};
