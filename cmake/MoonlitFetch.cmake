@@ -13,6 +13,7 @@
 include_guard()
 
 set(MOONLIT_DEPS_DIR "${PROJECT_SOURCE_DIR}/build/deps" CACHE PATH "Where pinned sources are kept and unpacked")
+add_compile_options("-fmacro-prefix-map=${MOONLIT_DEPS_DIR}/=")
 set(MOONLIT_DEPS_ARCHIVES "" CACHE STRING "Folders with pre-fetched source archives, tried first")
 option(MOONLIT_OFFLINE "Never use the network: pinned sources must be in MOONLIT_DEPS_DIR or MOONLIT_DEPS_ARCHIVES" OFF)
 
