@@ -22,7 +22,7 @@ void MultiplyExact(const ProductArgs& args) {
 }  // namespace moonlit
 
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-#define MOONLIT_BYTE_TILE "16x16x4"
+#define MOONLIT_BYTE_TILE "8x16x4"
 #elif HWY_ARCH_ARM_A64 && HWY_TARGET_IS_NEON
 #define MOONLIT_BYTE_TILE "8x8x4"
 #elif MOONLIT_EMULATED

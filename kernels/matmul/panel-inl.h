@@ -4,7 +4,7 @@
 //
 //   PanelBytes<Codec>()                                            room for one
 //   UnpackPanel<Codec>(tile, block, block_end, panel)
-//   PassOverPanel<Codec, kRows>(args, panel, range, tile, row, valid)   kRows rows from `row` on, `valid` of which exist
+//   PassOverPanel<InPanel<Codec>, kRows>(args, panel, range, tile, row, valid)   kRows rows from `row` on, `valid` of which exist
 #pragma once
 
 #include "kernels/matmul/bytes_product-inl.h"
@@ -18,19 +18,39 @@ namespace {
 constexpr size_t kBlockRows = 128;
 constexpr size_t kPanelK = 512;
 
-// What a panel holds. Where dot products take signed bytes, an offset is taken off when the panel is unpacked, not off every sum.
-template <class Codec>
-struct InPanel : Codec {
-  static constexpr bool kShifted = HWY_TARGET_IS_NEON && Codec::kOffset != 0;
-  static constexpr bool kSigned = Codec::kSigned || kShifted;
-  static constexpr int kOffset = kShifted ? 0 : Codec::kOffset;
-  static constexpr int kBound = kShifted && Codec::kOffset > Codec::kBound / 2 ? Codec::kOffset : Codec::kBound;
+// What a pass over a panel has to know of its weights, named as in a codec. Codecs that agree in it share the code of passes.
+template <size_t kPartsOf, bool kHasMinOf, bool kSignedOf, int kBoundOf, int kOffsetOf>
+struct PanelOf {
+  static constexpr size_t kParts = kPartsOf;
+  static constexpr bool kHasMin = kHasMinOf, kSigned = kSignedOf;
+  static constexpr int kBound = kBoundOf, kOffset = kOffsetOf;
 };
+
+// How dot products take a codec's weights best: signed ones without an offset, or unsigned ones all with the same. Where sums
+// pass through 16 bits a smaller bound is worth more, and weights stay as they are.
+template <class Codec>
+constexpr auto PanelOfCodec() {
+  constexpr size_t kParts = Codec::kParts;
+  constexpr bool kHasMin = Codec::kHasMin;
+  constexpr int kBound = Codec::kBound, kOffset = Codec::kOffset;
+  static_assert(!kHasMin || (kOffset == 0 && !Codec::kSigned));
+  if constexpr (kBiasSignedWeights) {
+    return PanelOf < kParts, kHasMin, false, 255, kHasMin ? 0 : 128 > ();
+  } else if constexpr (HWY_ARCH_X86 && !MOONLIT_EMULATED) {
+    return PanelOf<kParts, kHasMin, Codec::kSigned, SameBound(kBound, Codec::kSigned, kParts), kOffset>();
+  } else {
+    return PanelOf<kParts, kHasMin, true, SameBound(kOffset > kBound / 2 ? kOffset : kBound, true, kParts), 0>();
+  }
+}
+template <class Codec>
+using InPanel = decltype(PanelOfCodec<Codec>());
 
 template <class Codec>
 HWY_INLINE void ShiftForPanel(VU8 (&w)[8]) {
-  if constexpr (InPanel<Codec>::kShifted) {
-    Unroll<8>([&](auto s) MOONLIT_INLINE_LAMBDA { w[s] = hn::Sub(w[s], hn::Set(DU8(), Codec::kOffset)); });
+  constexpr int kShift = OffsetOf<InPanel<Codec>>() - OffsetOf<Codec>();
+  if constexpr (kShift != 0) {
+    Unroll<8>([&](auto s)
+                  MOONLIT_INLINE_LAMBDA { w[s] = hn::Add(w[s], hn::Set(DU8(), static_cast<uint8_t>(kShift & 0xFF))); });
   }
 }
 

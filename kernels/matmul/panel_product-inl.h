@@ -15,20 +15,24 @@ namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-// The fewest rows that go by panels. Measured on Zen 4 with 512 rows: x86_avx2 (4 rows a pass) 3% faster for Q4_0, 8% for Q4_K,
-// 27% for Q5_K. x86_avx512_bf16 (16 rows a pass): 11% for Q5_K and 3% for Q6_K, but 7% slower for Q4_0, whose unpacking is a
-// dozen instructions beside two hundred.
-// With 128-bit vectors on 64-bit Arm every pass of eight rows goes by a panel (seven rows are one): two vectors of accumulators
-// beside the weights do not fit the registers.
+// The fewest rows that go by panels. Measured on Zen 4, against passes that unpack for themselves:
+//   x86_avx2: with 512 rows 3% faster for Q4_0, 8% for Q4_K, 27% for Q5_K;
+//   x86_avx512_vnni: from 24 rows up to 10% faster where a block has much to unpack (Q3_K, Q5_K, Q6_K), from 64 up to 4% where it
+//   has less (Q2_K, Q4_K, Q5_0), and never for Q4_0 and its like, whose unpacking is a dozen instructions beside a hundred;
+//   x86_avx512: as fast from 16 rows, 2 to 17% slower for one pass of eight, which then needs no code of its own.
+// With 128-bit vectors on 64-bit Arm every pass of eight rows goes by a panel: two vectors of accumulators beside the weights do not
+// fit the registers. Seven rows are a pass of eight.
 // Where every pass that is worth unpacking for goes by a panel, there is less code: with SSSE3, whose sixteen registers hold little
 // beside the weights anyhow, three or four rows are 1 (Q8_0) to 13% (Q4_K) slower, and five to fifteen 4% slower (Q4_K) to 12% faster.
 template <class Codec>
 constexpr size_t PanelRows() {
-  if (HWY_ARCH_ARM_A64 && HWY_TARGET_IS_NEON) return 7;
+  if (HWY_ARCH_ARM_A64 && HWY_TARGET_IS_NEON) return kMaxRows - 1;
   if (HWY_ARCH_X86 && HWY_TARGET == HWY_SSSE3) return 3;
   if (MOONLIT_EMULATED) return 2;
-  constexpr bool kTwoFields = sizeof(Codec::kBig) > sizeof(Field);
-  return kMaxRows < 16 ? 4 * kMaxRows : kTwoFields ? 8 * kMaxRows : SIZE_MAX;
+  if (kLanes < 16) return 4 * kMaxRows;
+  if (!kBiasSignedWeights) return kMaxRows - 1;
+  constexpr bool kTwoFields = sizeof(Codec::kBig) > sizeof(Field), kManyUnits = Codec::kUnits > 1;
+  return kTwoFields && kManyUnits ? 3 * kMaxRows : kTwoFields || kManyUnits ? 8 * kMaxRows : SIZE_MAX;
 }
 
 // Rows [row, row_end) of one tile, at most kBlockRows.
@@ -44,7 +48,7 @@ HWY_INLINE void MultiplyByPanels(const ProductArgs& args, size_t tile, size_t ro
     PanelRange range = {block * kUnitsOfBlock, block_end * kUnitsOfBlock, blocks * kUnitsOfBlock, sums};
     ForEachPass(args.a8, row, row_end, [&](size_t at, size_t valid, auto pass) MOONLIT_INLINE_LAMBDA {
       range.sums = sums + (at - row) * kTile;
-      PassOverPanel<Codec, decltype(pass)::value>(args, panel, range, tile, at, valid);
+      PassOverPanel<InPanel<Codec>, decltype(pass)::value>(args, panel, range, tile, at, valid);
     });
   }
 }

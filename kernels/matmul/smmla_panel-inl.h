@@ -21,11 +21,11 @@ namespace {
 
 constexpr size_t kSquares = kTile / 2;
 
-template <class Codec>
+template <class Panel>
 struct SquareUnit {
   static constexpr size_t kScale = 4 * 16;
-  static constexpr size_t kMin = kScale + Codec::kParts * 16;
-  static constexpr size_t kBytes = kMin + (Codec::kHasMin ? Codec::kParts * 16 : 0);  // of one square
+  static constexpr size_t kMin = kScale + Panel::kParts * 16;
+  static constexpr size_t kBytes = kMin + (Panel::kHasMin ? Panel::kParts * 16 : 0);  // of one square
 };
 
 // Lanes {a, b, c, d} as {a, b, a, b} and {c, d, c, d}, for the squares 2v and 2v + 1.
@@ -38,7 +38,7 @@ HWY_INLINE void StoreForSquares(VF32 lanes, uint8_t* first, size_t square_bytes)
 template <class Codec>
 HWY_INLINE void UnpackBlockOfSquares(const uint8_t* tile, size_t block, size_t v, uint8_t* panel) {
   using L = Layout<Codec>;
-  using U = SquareUnit<Codec>;
+  using U = SquareUnit<InPanel<Codec>>;
   constexpr size_t kScales = Codec::kChunks * Codec::kUnits * Codec::kParts;
   const uint8_t* small = tile + L::Small(block);
   const uint8_t* big = tile + L::Big(block);
@@ -73,17 +73,17 @@ template <class Codec>
 HWY_NOINLINE void UnpackPanel(const uint8_t* tile, size_t block, size_t block_end, uint8_t* panel) {
   for (; block < block_end; ++block) {
     Unroll<kVectors>([&](auto v) MOONLIT_INLINE_LAMBDA { UnpackBlockOfSquares<Codec>(tile, block, v, panel); });
-    panel += Codec::kBlock / kA8Group * kSquares * SquareUnit<Codec>::kBytes;
+    panel += Codec::kBlock / kA8Group * kSquares * SquareUnit<InPanel<Codec>>::kBytes;
   }
 }
 
 // What kRows rows bring to one unit: activations as smmla wants them, scales and sums twice each. One row counts as a pair, twice.
-template <class Codec, size_t kRows>
+template <class Panel, size_t kRows>
 struct PairsOfRows {
   static constexpr size_t kPairs = (kRows + 1) / 2;
   VI8 q[kPairs][4];
   VF32 scale[kPairs];
-  VF32 minus_sum[Codec::kParts][kPairs];
+  VF32 minus_sum[Panel::kParts][kPairs];
 };
 
 // {a, b, ...} of the rows as {a, a, b, b} for each pair.
@@ -113,11 +113,11 @@ struct MinusSumsOfRows {
   }
 };
 
-template <class Codec, size_t kRows>
-HWY_INLINE void LoadPairs(const RowSet& rows, PairsOfRows<Codec, kRows>* pairs) {
+template <class Panel, size_t kRows>
+HWY_INLINE void LoadPairs(const RowSet& rows, PairsOfRows<Panel, kRows>* pairs) {
   const DI8 di8;
   const hn::Repartition<uint64_t, DI8> du64;
-  Unroll<PairsOfRows<Codec, kRows>::kPairs>([&](auto p) MOONLIT_INLINE_LAMBDA {
+  Unroll<PairsOfRows<Panel, kRows>::kPairs>([&](auto p) MOONLIT_INLINE_LAMBDA {
     const int8_t* first = rows.q + kA8Group * 2 * p;
     const int8_t* second = kRows == 1 ? first : first + kA8Group;
     Unroll<2>([&](auto half) MOONLIT_INLINE_LAMBDA {
@@ -128,19 +128,19 @@ HWY_INLINE void LoadPairs(const RowSet& rows, PairsOfRows<Codec, kRows>* pairs) 
     });
   });
   TwiceEach<kRows>(ScalesOfRows{rows}, pairs->scale);
-  if constexpr (Codec::kHasMin) {
-    Unroll<Codec::kParts>([&](auto part) MOONLIT_INLINE_LAMBDA {
-      TwiceEach<kRows>(MinusSumsOfRows<Codec::kParts, decltype(part)::value>{rows}, pairs->minus_sum[part]);
+  if constexpr (Panel::kHasMin) {
+    Unroll<Panel::kParts>([&](auto part) MOONLIT_INLINE_LAMBDA {
+      TwiceEach<kRows>(MinusSumsOfRows<Panel::kParts, decltype(part)::value>{rows}, pairs->minus_sum[part]);
     });
   }
 }
 
 // One unit of two outputs, for all pairs.
-template <class Codec, size_t kRows>
-HWY_INLINE void AddSquares(const uint8_t* square, const PairsOfRows<Codec, kRows>& pairs, VF32* acc) {
-  using U = SquareUnit<Codec>;
-  constexpr size_t kPairs = PairsOfRows<Codec, kRows>::kPairs;
-  constexpr size_t kParts = Codec::kParts;
+template <class Panel, size_t kRows>
+HWY_INLINE void AddSquares(const uint8_t* square, const PairsOfRows<Panel, kRows>& pairs, VF32* acc) {
+  using U = SquareUnit<Panel>;
+  constexpr size_t kPairs = PairsOfRows<Panel, kRows>::kPairs;
+  constexpr size_t kParts = Panel::kParts;
   const DF32 df;
   VF32 total[kPairs];
   Unroll<kParts>([&](auto part) MOONLIT_INLINE_LAMBDA {
@@ -154,15 +154,15 @@ HWY_INLINE void AddSquares(const uint8_t* square, const PairsOfRows<Codec, kRows
     const VF32 scale = hn::LoadU(df, reinterpret_cast<const float*>(square + U::kScale + 16 * part));
     Unroll<kPairs>([&](auto p) MOONLIT_INLINE_LAMBDA {
       const VF32 product = SumToFloat(sums[p]);
-      if constexpr (kParts == 1 && !Codec::kHasMin) {
+      if constexpr (kParts == 1 && !Panel::kHasMin) {
         acc[p] = hn::MulAdd(product, hn::Mul(pairs.scale[p], scale), acc[p]);
       } else {
         total[p] = part == 0 ? hn::Mul(product, scale) : hn::MulAdd(product, scale, total[p]);
       }
     });
   });
-  if constexpr (kParts == 1 && !Codec::kHasMin) return;
-  if constexpr (Codec::kHasMin) {
+  if constexpr (kParts == 1 && !Panel::kHasMin) return;
+  if constexpr (Panel::kHasMin) {
     Unroll<kParts>([&](auto part) MOONLIT_INLINE_LAMBDA {
       const VF32 min = hn::LoadU(df, reinterpret_cast<const float*>(square + U::kMin + 16 * part));
       Unroll<kPairs>([&](auto p)
@@ -199,10 +199,10 @@ HWY_INLINE void StoreSquares(const VF32* acc, Store&& store) {
   });
 }
 
-template <class Codec, size_t kRows>
+template <class Panel, size_t kRows>
 HWY_INLINE void PassOfFew(const ProductArgs& args, const uint8_t* panel, const PanelRange& range, size_t tile,
                           size_t row, size_t valid) {
-  using Pairs = PairsOfRows<InPanel<Codec>, kRows>;
+  using Pairs = PairsOfRows<Panel, kRows>;
   VF32 acc[kSquares * Pairs::kPairs];
   if (range.unit == 0) {
     Unroll<kSquares * Pairs::kPairs>([&](auto i) MOONLIT_INLINE_LAMBDA { acc[i] = hn::Zero(DF32()); });
@@ -215,28 +215,28 @@ HWY_INLINE void PassOfFew(const ProductArgs& args, const uint8_t* panel, const P
     Pairs pairs;
     LoadPairs(rows, &pairs);
     Unroll<kSquares>([&](auto c) MOONLIT_INLINE_LAMBDA {
-      AddSquares(panel + c * SquareUnit<Codec>::kBytes, pairs, acc + c * Pairs::kPairs);
+      AddSquares(panel + c * SquareUnit<Panel>::kBytes, pairs, acc + c * Pairs::kPairs);
     });
-    panel += kSquares * SquareUnit<Codec>::kBytes;
+    panel += kSquares * SquareUnit<Panel>::kBytes;
   }
   StoreSquares<kRows>(acc, [&](size_t r, size_t v, VF32 sum)
                                MOONLIT_INLINE_LAMBDA { StoreOfPanel(args, range, tile, row, r, v, valid, sum); });
 }
 
 // Four rows at a time: their activations, four squares' sums and one square's weights fill the registers.
-template <class Codec, size_t kRows>
+template <class Panel, size_t kRows>
 HWY_NOINLINE void PassOverPanel(const ProductArgs& args, const uint8_t* panel, PanelRange range, size_t tile,
                                 size_t row, size_t valid) {
-  if constexpr (kRows <= 4) return PassOfFew<Codec, kRows>(args, panel, range, tile, row, valid);
+  if constexpr (kRows <= 4) return PassOfFew<Panel, kRows>(args, panel, range, tile, row, valid);
   for (size_t r = 0; r < kRows; r += 4) {
-    PassOfFew<Codec, 4>(args, panel, range, tile, row + r, valid > r ? valid - r : 0);
+    PassOfFew<Panel, 4>(args, panel, range, tile, row + r, valid > r ? valid - r : 0);
     range.sums += 4 * kTile;
   }
 }
 
 template <class Codec>
 constexpr size_t PanelBytes() {
-  return PanelBlocks<Codec>() * (Codec::kBlock / kA8Group) * kSquares * SquareUnit<Codec>::kBytes;
+  return kPanelK / kA8Group * kSquares * SquareUnit<InPanel<Codec>>::kBytes;
 }
 
 }  // namespace

@@ -10,22 +10,22 @@ namespace {
 
 // One unit of 32 k and one vector of outputs: eight vectors of bytes, then scales and minima. A panel is all units of the first
 // vector, then of the second.
-template <class Codec>
+template <class Panel>
 struct PanelUnit {
   static constexpr size_t kVector = kLanes * sizeof(float);
   static constexpr size_t kScale = 8 * kVector;
-  static constexpr size_t kMin = kScale + Codec::kParts * kVector;
-  static constexpr size_t kBytes = kMin + (Codec::kHasMin ? Codec::kParts * kVector : 0);
+  static constexpr size_t kMin = kScale + Panel::kParts * kVector;
+  static constexpr size_t kBytes = kMin + (Panel::kHasMin ? Panel::kParts * kVector : 0);
 };
 
-template <class Codec>
+template <class Panel>
 constexpr size_t PanelBytesOfVector() {
-  return PanelBlocks<Codec>() * (Codec::kBlock / kA8Group) * PanelUnit<Codec>::kBytes;
+  return kPanelK / kA8Group * PanelUnit<Panel>::kBytes;
 }
 
 template <class Codec>
 constexpr size_t PanelBytes() {
-  return kVectors * PanelBytesOfVector<Codec>();
+  return kVectors * PanelBytesOfVector<InPanel<Codec>>();
 }
 
 #if MOONLIT_HAS_DOT_BY_OUTPUT
@@ -47,7 +47,7 @@ HWY_INLINE void ArrangeForPanel(VU8 (&)[8]) {}
 template <class Codec>
 HWY_INLINE void UnpackBlockOfPanel(const uint8_t* tile, size_t block, size_t v, uint8_t* panel) {
   using L = Layout<Codec>;
-  using U = PanelUnit<Codec>;
+  using U = PanelUnit<InPanel<Codec>>;
   constexpr size_t kScales = Codec::kChunks * Codec::kUnits * Codec::kParts;
   const uint8_t* small = tile + L::Small(block);
   const uint8_t* big = tile + L::Big(block);
@@ -78,46 +78,46 @@ template <class Codec>
 HWY_NOINLINE void UnpackPanel(const uint8_t* tile, size_t block, size_t block_end, uint8_t* panel) {
   for (; block < block_end; ++block) {
     Unroll<kVectors>([&](auto v) MOONLIT_INLINE_LAMBDA {
-      UnpackBlockOfPanel<Codec>(tile, block, v, panel + v * PanelBytesOfVector<Codec>());
+      UnpackBlockOfPanel<Codec>(tile, block, v, panel + v * PanelBytesOfVector<InPanel<Codec>>());
     });
-    panel += Codec::kBlock / kA8Group * PanelUnit<Codec>::kBytes;
+    panel += Codec::kBlock / kA8Group * PanelUnit<InPanel<Codec>>::kBytes;
   }
 }
 
-template <class Codec, size_t kRows>
+template <class Panel, size_t kRows>
 HWY_INLINE void AddPanelUnit(const uint8_t* unit, const RowSet& rows, VF32 (&acc)[kRows]) {
-  using U = PanelUnit<Codec>;
+  using U = PanelUnit<Panel>;
   constexpr size_t kTurns = kRows < kMaxTurns ? kRows : kMaxTurns;
   VU8 w[8];
-  VF32 scale[Codec::kParts];
-  VF32 min[Codec::kParts];
-  Unroll<Codec::kParts>([&](auto p) MOONLIT_INLINE_LAMBDA {
+  VF32 scale[Panel::kParts];
+  VF32 min[Panel::kParts];
+  Unroll<Panel::kParts>([&](auto p) MOONLIT_INLINE_LAMBDA {
     scale[p] = hn::LoadU(DF32(), reinterpret_cast<const float*>(unit + U::kScale + p * U::kVector));
-    if constexpr (Codec::kHasMin) {
+    if constexpr (Panel::kHasMin) {
       min[p] = hn::LoadU(DF32(), reinterpret_cast<const float*>(unit + U::kMin + p * U::kVector));
     }
   });
 #if MOONLIT_HAS_LOAD_AND_DOT
   if constexpr (kRows >= 4) {
     Unroll<kRows / 4>([&](auto r) MOONLIT_INLINE_LAMBDA {
-      AddUnitOfFourRows<InPanel<Codec>, 4 * decltype(r)::value, r == 0>(rows, unit, w, scale, min, acc);
+      AddUnitOfFourRows<Panel, 4 * decltype(r)::value, r == 0>(rows, unit, w, scale, min, acc);
     });
     return;
   }
 #endif
   Unroll<8>([&](auto s) MOONLIT_INLINE_LAMBDA { w[s] = hn::LoadU(DU8(), unit + s * U::kVector); });
   Unroll<kRows / kTurns>([&](auto r) MOONLIT_INLINE_LAMBDA {
-    AddUnit<InPanel<Codec>, decltype(r)::value * kTurns, kTurns>(rows, w, scale, min, acc);
+    AddUnit<Panel, decltype(r)::value * kTurns, kTurns>(rows, w, scale, min, acc);
   });
 }
 
 // One vector of outputs at a time: the accumulators of more would not fit the registers of every variant beside the weights.
-template <class Codec, size_t kRows>
+template <class Panel, size_t kRows>
 HWY_NOINLINE void PassOverPanel(const ProductArgs& args, const uint8_t* panel, const PanelRange& range, size_t tile,
                                 size_t row, size_t valid) {
   const DF32 df;
   for (size_t v = 0; v < kVectors; ++v) {
-    const uint8_t* at = panel + v * PanelBytesOfVector<Codec>();
+    const uint8_t* at = panel + v * PanelBytesOfVector<Panel>();
     RowSet rows = SelectRows(args.a8, row);
     rows.Skip(range.unit);
     VF32 acc[kRows];
@@ -127,8 +127,8 @@ HWY_NOINLINE void PassOverPanel(const ProductArgs& args, const uint8_t* panel, c
       Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { acc[r] = hn::LoadU(df, range.sums + r * kTile + v * kLanes); });
     }
     for (size_t unit = range.unit; unit < range.unit_end; ++unit) {
-      AddPanelUnit<Codec, kRows>(at, rows, acc);
-      at += PanelUnit<Codec>::kBytes;
+      AddPanelUnit<Panel, kRows>(at, rows, acc);
+      at += PanelUnit<Panel>::kBytes;
       rows.Skip(1);
     }
     Unroll<kRows>([&](auto r) MOONLIT_INLINE_LAMBDA { StoreOfPanel(args, range, tile, row, r, v, valid, acc[r]); });

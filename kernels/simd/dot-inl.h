@@ -82,6 +82,22 @@ HWY_INLINE VF32 MulAddByLane(VF32 v, VF32 lanes, VF32 sum) {
 // Steps whose products of weights bounded by kBound fit one int16 lane that receives kPerStep of them a step.
 constexpr size_t StepsInInt16(int bound, int per_step) { return static_cast<size_t>(32767 / (bound * 127 * per_step)); }
 
+// One bound for all those for which the dot products below do the same as for `bound`, over a part of 32 k: 1 of 1, or 1 of 2.
+constexpr int SameBound(int bound, [[maybe_unused]] bool is_signed, [[maybe_unused]] size_t parts) {
+  int same = 128;
+#if (HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3) || (HWY_TARGET_IS_NEON && !MOONLIT_HAS_SDOT)
+  if (HWY_ARCH_X86 && is_signed) return same;
+  const int per_step = HWY_ARCH_X86 || HWY_ARCH_ARM_A64 ? 2 : 1;
+  const size_t steps = (HWY_ARCH_ARM_A64 ? 2 : 8) / parts;  // those of DotByOutput are sixteen k
+  const auto run = [=](int most) {
+    const size_t fit = StepsInInt16(most, per_step);
+    return fit < steps ? fit : steps;
+  };
+  while (same > bound && run(same) != run(bound)) same /= 2;
+#endif
+  return same < bound ? bound : same;
+}
+
 #if MOONLIT_HAS_VPDPBUSD512 || (MOONLIT_HAS_VPDPBUSD256 && HWY_MAX_BYTES == 32)
 
 // sum + w * a, four bytes of `a` for all lanes.
