@@ -353,10 +353,6 @@ HWY_NOINLINE void ProductOf(const ProductArgs& args, size_t tile, size_t row, si
   StoreSums<kRows>(args, tile, row, valid, acc);
 }
 
-// The type that stands for a pass of kRows rows, where there is one.
-template <size_t kRows>
-using Pass = Index<(kMaxRows >= kRows) ? kRows : 1>;
-
 // Rows of the next pass where `left` are left. From four rows on a pass takes time by its rows, so one that would be less than
 // three quarters full is left to shorter ones: six rows go as 4 and 2. Fewer than four rows take as long as four.
 constexpr size_t PassRows(size_t left, size_t room) {
@@ -365,22 +361,17 @@ constexpr size_t PassRows(size_t left, size_t room) {
   return rows;
 }
 
-// Calls visit(row, valid, Pass) for rows [row, row_end), in few passes that do not leave a block of activations.
+// Passes there are: of 1, 2, 4 ... kMaxRows rows.
+constexpr size_t kPasses = Log2(kMaxRows) + 1;
+
+// Calls visit(row, valid, pass) for rows [row, row_end), in few passes of 1 << pass rows that do not leave a block of activations.
 template <class Visit>
 HWY_INLINE void ForEachPass(const A8View& a8, size_t row, size_t row_end, Visit&& visit) {
   while (row < row_end) {
     const size_t left = row_end - row;
-    const size_t pass = PassRows(left, a8.block_rows - A8RowInBlock(a8, row));
-    const size_t valid = left < pass ? left : pass;
-    if (kMaxRows >= 8 && pass == 8) {
-      visit(row, valid, Pass<8>());
-    } else if (kMaxRows >= 4 && pass == 4) {
-      visit(row, valid, Pass<4>());
-    } else if (pass == 2) {
-      visit(row, valid, Pass<2>());
-    } else {
-      visit(row, valid, Pass<1>());
-    }
+    const size_t rows = PassRows(left, a8.block_rows - A8RowInBlock(a8, row));
+    const size_t valid = left < rows ? left : rows;
+    visit(row, valid, static_cast<size_t>(__builtin_ctzll(rows)));
     row += valid;
   }
 }

@@ -2,7 +2,7 @@
 // What every kind of panel has in common. A panel is a tile's weights for a part of K, unpacked into the first-level cache for many
 // rows, scales and all. There are two kinds: vector_panel-inl.h and smmla_panel-inl.h. Each has
 //
-//   PanelBytes<Codec>()                                            room for one
+//   PanelBytes<InPanel<Codec>>()                                   room for one
 //   UnpackPanel<Codec>(tile, block, block_end, panel)
 //   PassOverPanel<InPanel<Codec>, kRows>(args, panel, range, tile, row, valid)   kRows rows from `row` on, `valid` of which exist
 #pragma once
@@ -34,6 +34,7 @@ constexpr auto PanelOfCodec() {
   constexpr bool kHasMin = Codec::kHasMin;
   constexpr int kBound = Codec::kBound, kOffset = Codec::kOffset;
   static_assert(!kHasMin || (kOffset == 0 && !Codec::kSigned));
+  static_assert(kPanelK % Codec::kBlock == 0, "a panel is whole blocks");
   if constexpr (kBiasSignedWeights) {
     return PanelOf < kParts, kHasMin, false, 255, kHasMin ? 0 : 128 > ();
   } else if constexpr (HWY_ARCH_X86 && !MOONLIT_EMULATED) {
@@ -44,6 +45,7 @@ constexpr auto PanelOfCodec() {
 }
 template <class Codec>
 using InPanel = decltype(PanelOfCodec<Codec>());
+using LargestPanel = PanelOf<2, true, false, 255, 0>;
 
 template <class Codec>
 HWY_INLINE void ShiftForPanel(VU8 (&w)[8]) {
@@ -54,11 +56,6 @@ HWY_INLINE void ShiftForPanel(VU8 (&w)[8]) {
   }
 }
 
-template <class Codec>
-constexpr size_t PanelBlocks() {
-  return kPanelK < Codec::kBlock ? 1 : kPanelK / Codec::kBlock;
-}
-
 // Where a pass stands: units [unit, unit_end) of K, and the accumulators of its first row, kTile floats a row. They are begun with
 // zeros at the first unit, and stored as outputs after the last.
 struct PanelRange {
@@ -66,6 +63,9 @@ struct PanelRange {
   size_t units;  // of the whole row
   float* sums;
 };
+
+using PanelPass = void (*)(const ProductArgs& args, const uint8_t* panel, const PanelRange& range, size_t tile,
+                           size_t row, size_t valid);
 
 // Row `row` + `r`, outputs of vector `v`, after a panel.
 HWY_INLINE void StoreOfPanel(const ProductArgs& args, const PanelRange& range, size_t tile, size_t row, size_t r,

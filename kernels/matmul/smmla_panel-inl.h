@@ -225,18 +225,19 @@ HWY_INLINE void PassOfFew(const ProductArgs& args, const uint8_t* panel, const P
 
 // Four rows at a time: their activations, four squares' sums and one square's weights fill the registers.
 template <class Panel, size_t kRows>
-HWY_NOINLINE void PassOverPanel(const ProductArgs& args, const uint8_t* panel, PanelRange range, size_t tile,
+HWY_NOINLINE void PassOverPanel(const ProductArgs& args, const uint8_t* panel, const PanelRange& range, size_t tile,
                                 size_t row, size_t valid) {
   if constexpr (kRows <= 4) return PassOfFew<Panel, kRows>(args, panel, range, tile, row, valid);
+  PanelRange of_four = range;
   for (size_t r = 0; r < kRows; r += 4) {
-    PassOfFew<Panel, 4>(args, panel, range, tile, row + r, valid > r ? valid - r : 0);
-    range.sums += 4 * kTile;
+    PassOfFew<Panel, 4>(args, panel, of_four, tile, row + r, valid > r ? valid - r : 0);
+    of_four.sums += 4 * kTile;
   }
 }
 
-template <class Codec>
+template <class Panel>
 constexpr size_t PanelBytes() {
-  return kPanelK / kA8Group * kSquares * SquareUnit<InPanel<Codec>>::kBytes;
+  return kPanelK / kA8Group * kSquares * SquareUnit<Panel>::kBytes;
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ constexpr size_t PanelBytesOfVector() {
   return kPanelK / kA8Group * PanelUnit<Panel>::kBytes;
 }
 
-template <class Codec>
+template <class Panel>
 constexpr size_t PanelBytes() {
-  return kVectors * PanelBytesOfVector<InPanel<Codec>>();
+  return kVectors * PanelBytesOfVector<Panel>();
 }
 
 #if MOONLIT_HAS_DOT_BY_OUTPUT
