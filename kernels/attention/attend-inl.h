@@ -3,44 +3,15 @@
 // with V), so a tile of K, then one of V, stays in the first cache level while the row blocks pass over it.
 #pragma once
 
-#include "kernels/attention/bytes-inl.h"
-#include "kernels/attention/fold-inl.h"
 #include "kernels/attention/scores-inl.h"
+#include "kernels/attention/softmax_tile-inl.h"
+#include "kernels/attention/tiles-inl.h"
+#include "kernels/attention/values-inl.h"
+#include "kernels/attention/visible-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
-
-// visit(Format()): how the variant multiplies a tile of this type; `widened`: as the f32 that it became in scratch.
-template <class Visit>
-HWY_INLINE void WithFormat(CacheType type, bool widened, Visit&& visit) {
-  if (widened) return visit(F32Format());
-  switch (type) {
-    case CacheType::kF32:
-      return visit(F32Format());
-    case CacheType::kF16:
-      return visit(F16Format());
-    case CacheType::kBF16:
-      if constexpr (kHasBF16Dot) {
-        return visit(BF16DotFormat());
-      } else {
-        return visit(WidenedBF16Format());
-      }
-    case CacheType::kQ8_0:
-      return visit(Q8Format());
-    case CacheType::kQ4_0:
-      return visit(Q4Format());
-  }
-}
-
-// A 16-bit tile as f32: the same products are then added in the same order.
-void WidenTile(CacheType type, const uint8_t* from, size_t rows, size_t columns, uint8_t* to) {
-  if (type == CacheType::kF16) {
-    WidenLanes<F16Format>(from, rows, columns, to);
-  } else {
-    WidenLanes<WidenedBF16Format>(from, rows, columns, to);
-  }
-}
 
 // What is constant for one KV head of a call.
 struct Call {
@@ -105,6 +76,22 @@ AttentionArgs ArgsOfHead(const AttentionArgs& args, size_t head) {
   return one;
 }
 
+// The type that float products meet.
+CacheType WidenedType(CacheType type, bool widened) { return widened ? CacheType::kF32 : type; }
+
+void PackQueries(Call& call) {
+  const CacheType type = call.args.layout->key_type;
+  switch (ArithmeticOf(type)) {
+    case Arithmetic::kBytes:
+      return MOONLIT_BYTES_NS::PackByteQueries(call.args, call.work);
+    case Arithmetic::kBF16Dot:
+      return PackBF16Queries(call.args, call.key_lanes, call.work);
+    case Arithmetic::kFloat:
+      return MOONLIT_FLOATS_NS::PackFloatQueries(WidenedType(type, call.widen_keys), call.args, call.key_lanes,
+                                                 call.work);
+  }
+}
+
 // calls: [args.heads]
 void StartCalls(const AttentionArgs& args, Call* calls) {
   const PageLayout& layout = *args.layout;
@@ -123,8 +110,7 @@ void StartCalls(const AttentionArgs& args, Call* calls) {
     } else {
       TakeHead(layout, args.rows, head, &call.work);
     }
-    WithFormat(layout.key_type, call.widen_keys,
-               [&](auto format) MOONLIT_INLINE_LAMBDA { PackQueries(format, call.args, call.key_lanes, call.work); });
+    PackQueries(call);
   }
 }
 
@@ -189,17 +175,20 @@ void MultiplyKeys(Call& call, const TileView& view, const TilePointers& tile) {
   TilePointers from = tile;
   if (call.widen_keys) {
     // [kTile / 16][lanes][16] pairs: the groups follow each other, so one pass widens all.
-    WidenTile(type, tile.keys, kTile / kPageGroup * (call.key_lanes / 2), kPageGroup, work.wide_keys);
+    MOONLIT_FLOATS_NS::WidenTile(type, tile.keys, kTile / kPageGroup * (call.key_lanes / 2), kPageGroup,
+                                 work.wide_keys);
     from.keys = work.wide_keys;
   }
-  WithFormat(type, call.widen_keys, [&](auto format) MOONLIT_INLINE_LAMBDA {
-    using Format = decltype(format);
-    if constexpr (Format::kIsBytes) {
-      ScoreByteTile<Format>(args, view, from.keys, from.key_scales, work);
-    } else {
-      ScoreTile<Format>(args, view, from.keys, call.key_lanes, work);
-    }
-  });
+  switch (ArithmeticOf(type)) {
+    case Arithmetic::kBytes:
+      return MOONLIT_BYTES_NS::ScoreByteTile(args, view, from.keys, from.key_scales, work);
+    case Arithmetic::kBF16Dot:
+      if constexpr (kHasBF16Dot) ScoreTile<BF16DotFormat>(args, view, from.keys, call.key_lanes, work);
+      return;
+    case Arithmetic::kFloat:
+      return MOONLIT_FLOATS_NS::ScoreFloatTile(WidenedType(type, call.widen_keys), args, view, from.keys,
+                                               call.key_lanes, work);
+  }
 }
 
 void MultiplyValues(Call& call, const TileView& view, const TilePointers& tile, float* triples) {
@@ -209,17 +198,20 @@ void MultiplyValues(Call& call, const TileView& view, const TilePointers& tile, 
   const size_t dims = call.value_dims;
   const uint8_t* values = tile.values;
   if (call.widen_values) {
-    WidenTile(type, tile.values, kTile / 2, dims, work.wide_values);
+    MOONLIT_FLOATS_NS::WidenTile(type, tile.values, kTile / 2, dims, work.wide_values);
     values = work.wide_values;
   }
-  WithFormat(type, call.widen_values, [&](auto format) MOONLIT_INLINE_LAMBDA {
-    using Format = decltype(format);
-    if constexpr (Format::kIsBytes) {
-      AddByteTile<Format>(args, view, values, tile.value_scales, work, triples);
-    } else {
-      AddValueTile<Format>(args, view, values, dims, Format::Probabilities(work), &work.ahead, triples);
-    }
-  });
+  switch (ArithmeticOf(type)) {
+    case Arithmetic::kBytes:
+      MOONLIT_BYTES_NS::AddByteTile(args, view, values, tile.value_scales, work, triples);
+      break;
+    case Arithmetic::kBF16Dot:
+      if constexpr (kHasBF16Dot) AddValueTile<BF16DotFormat>(args, view, values, dims, work, triples);
+      break;
+    case Arithmetic::kFloat:
+      MOONLIT_FLOATS_NS::AddFloatTile(WidenedType(type, call.widen_values), args, view, values, dims, work, triples);
+      break;
+  }
   PrefetchAllLines(&work.ahead);
 }
 
@@ -324,39 +316,21 @@ void Attend(const AttentionArgs& args) {
   Call calls[kAttentionMaxHeads];
   StartCalls(args, calls);
   const Visible visible = VisibleSlots(args);
-  const size_t value_dim = args.layout->value_dim;
-  const size_t stride = AttentionTripleFloats(*args.layout);
+  const PageLayout& layout = *args.layout;
+  const size_t stride = AttentionTripleFloats(layout);
   const size_t rows = args.heads * args.rows;
   float* triples = calls[0].work.triples;
-  RunningRow running[kAttentionMaxRows];
-  for (size_t r = 0; r < rows; ++r) running[r] = {kNegInf, 0.0f};
+  float running[kAttentionMaxRows][2];
+  for (size_t r = 0; r < rows; ++r) running[r][0] = kNegInf, running[r][1] = 0.0f;
   for (size_t slot = NextTile(visible, 0); slot < visible.any.last;) {
     const size_t segment = slot / kAttentionSegment;
     RunSegment(calls, args.heads, visible, segment, triples);
-    for (size_t r = 0; r < rows; ++r) FoldTriple(triples + r * stride, value_dim, &running[r], args.out[r]);
+    for (size_t r = 0; r < rows; ++r) MOONLIT_FLOATS_NS::Fold(layout, triples + r * stride, running[r], args.out[r]);
     slot = NextTile(visible, (segment + 1) * kAttentionSegment);
   }
   for (size_t r = 0; r < rows; ++r) {
-    FinishRow(running[r], value_dim, args.sinks != nullptr ? args.sinks[r] : kNegInf, args.out[r]);
+    MOONLIT_FLOATS_NS::Finish(layout, running[r], args.sinks != nullptr ? args.sinks[r] : kNegInf, args.out[r]);
   }
-}
-
-void Fold(const PageLayout& layout, const float* triple, float* running, float* out) {
-  RunningRow row = {running[0], running[1]};
-  FoldTriple(triple, layout.value_dim, &row, out);
-  running[0] = row.max;
-  running[1] = row.sum;
-}
-
-void Finish(const PageLayout& layout, const float* running, float sink, float* out) {
-  FinishRow({running[0], running[1]}, layout.value_dim, sink, out);
-}
-
-void Merge(const PageLayout& layout, const float* triples, size_t segment_stride, size_t count, float sink,
-           float* out) {
-  RunningRow row = {kNegInf, 0.0f};
-  for (size_t s = 0; s < count; ++s) FoldTriple(triples + s * segment_stride, layout.value_dim, &row, out);
-  FinishRow(row, layout.value_dim, sink, out);
 }
 
 }  // namespace

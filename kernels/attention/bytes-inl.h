@@ -11,7 +11,6 @@
 #pragma once
 
 #include "kernels/attention/values-inl.h"
-#include "kernels/simd/exp-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
@@ -106,7 +105,7 @@ HWY_INLINE int32_t QuantizeGroup(const float* x, size_t count, int8_t* q, float*
 }
 
 template <class Format>
-void PackByteQueries(const AttentionArgs& args, Workspace& work) {
+void PackQueriesOf(const AttentionArgs& args, Workspace& work) {
   const size_t key_dim = args.layout->key_dim;
   const size_t groups = CeilDiv(key_dim, kScaleGroup);
   for (size_t r = 0; r < args.rows; ++r) {
@@ -117,13 +116,6 @@ void PackByteQueries(const AttentionArgs& args, Workspace& work) {
       work.q8_start[r * groups + b] = -Format::kZeroPoint * sum;
     }
   }
-}
-
-HWY_INLINE void PackQueries(Q8Format, const AttentionArgs& args, size_t, Workspace& work) {
-  PackByteQueries<Q8Format>(args, work);
-}
-HWY_INLINE void PackQueries(Q4Format, const AttentionArgs& args, size_t, Workspace& work) {
-  PackByteQueries<Q4Format>(args, work);
 }
 
 // `keys`, `scales`: of the tile. `groups`: d32. `lines`: to prefetch for each of them.
@@ -162,8 +154,8 @@ HWY_INLINE void ScoreByteVec(const uint8_t* keys, const uint8_t* scales, size_t 
 }
 
 template <class Format>
-void ScoreByteTile(const AttentionArgs& args, const TileView& view, const uint8_t* keys, const uint8_t* scales,
-                   Workspace& work) {
+void ScoreTileOf(const AttentionArgs& args, const TileView& view, const uint8_t* keys, const uint8_t* scales,
+                 Workspace& work) {
   const size_t groups = CeilDiv(args.layout->key_dim, kScaleGroup);
   ForVisibleRuns(view, args.rows, [&](size_t row, size_t count) {
     size_t low = kTile, high = 0;
@@ -340,8 +332,8 @@ HWY_INLINE void AddByteValuesUnsigned(const uint8_t* values, size_t dims, size_t
 }
 
 template <class Format>
-void AddByteTile(const AttentionArgs& args, const TileView& view, const uint8_t* values, const uint8_t* scales,
-                 Workspace& work, float* triples) {
+void AddTileOf(const AttentionArgs& args, const TileView& view, const uint8_t* values, const uint8_t* scales,
+               Workspace& work, float* triples) {
   const size_t dims = PaddedValueDim(*args.layout);
   const size_t groups = dims / kScaleGroup;
   const size_t out_stride = AttentionTripleFloats(*args.layout);

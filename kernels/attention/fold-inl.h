@@ -3,7 +3,7 @@
 // functions, so their bits are equal.
 #pragma once
 
-#include "kernels/attention/softmax_tile-inl.h"
+#include "kernels/attention/workspace-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {

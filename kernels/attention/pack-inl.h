@@ -107,19 +107,6 @@ HWY_INLINE void WithType(CacheType type, Visit&& visit) {
   }
 }
 
-void PackKeys(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* keys, size_t stride) {
-  WithType(layout.key_type, [&](auto type) {
-    for (size_t t = 0; t < tokens; ++t) PackKey<decltype(type)::kType>(layout, part, slot + t, keys + t * stride);
-  });
-}
-
-void PackValues(const PageLayout& layout, uint8_t* part, size_t slot, size_t tokens, const float* values,
-                size_t stride) {
-  WithType(layout.value_type, [&](auto type) {
-    for (size_t t = 0; t < tokens; ++t) PackValue<decltype(type)::kType>(layout, part, slot + t, values + t * stride);
-  });
-}
-
 }  // namespace
 }  // namespace MOONLIT_NS
 }  // namespace moonlit

@@ -23,7 +23,7 @@ HWY_INLINE void StoreBlock(const V (&rows)[kRowBlock], uint32_t* out) {
 
 // Queries as the formats broadcast them: [row / 4][lane][row % 4][elements]. Rows beyond args.rows are zeros.
 template <size_t kElements>
-void PackFloatQueries(const AttentionArgs& args, size_t lanes, Workspace& work) {
+void PackQueriesOf(const AttentionArgs& args, size_t lanes, Workspace& work) {
   using DWord = hn::Repartition<hwy::If<kElements == 1, uint32_t, uint64_t>, DF32>;
   const DF32 df;
   const size_t key_dim = args.layout->key_dim;
@@ -46,7 +46,7 @@ void PackFloatQueries(const AttentionArgs& args, size_t lanes, Workspace& work) 
 }
 
 // Rounded, a row in memory is the row of pairs that a lane's words are.
-void PackBF16Queries(const AttentionArgs& args, size_t lanes, Workspace& work) {
+HWY_INLINE void PackBF16Queries(const AttentionArgs& args, size_t lanes, Workspace& work) {
   const size_t key_dim = args.layout->key_dim;
   work.q_block = lanes * kRowBlock;
   HWY_ALIGN uint16_t rounded[kRowBlock][kMaxHeadDim + 2 * kLanes];
@@ -67,15 +67,6 @@ void PackBF16Queries(const AttentionArgs& args, size_t lanes, Workspace& work) {
         words[r] = hn::LoadU(DU32(), reinterpret_cast<const uint32_t*>(rounded[r] + 2 * i));
       StoreBlock(words, q + i * kRowBlock);
     }
-  }
-}
-
-template <class Format>
-void PackQueries(Format, const AttentionArgs& args, size_t lanes, Workspace& work) {
-  if constexpr (Format::kWords == Format::kElements) {
-    PackFloatQueries<Format::kElements>(args, lanes, work);
-  } else {
-    PackBF16Queries(args, lanes, work);
   }
 }
 

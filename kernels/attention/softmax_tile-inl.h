@@ -4,7 +4,6 @@
 #pragma once
 
 #include "kernels/attention/workspace-inl.h"
-#include "kernels/simd/exp-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
@@ -29,8 +28,6 @@ ScoreRule MakeScoreRule(const AttentionArgs& args) {
   rule.round_to_bf16 = ArithmeticOf(args.layout->value_type) == Arithmetic::kBF16Dot;
   return rule;
 }
-
-HWY_INLINE float Exp2Of(float x) { return hn::GetLane(Exp2UpTo127(DF32(), hn::Set(DF32(), x))); }
 
 // out *= factor; `floats` is a multiple of 16.
 HWY_INLINE void ScaleOutputs(float* out, size_t floats, float factor) {

@@ -128,15 +128,15 @@ HWY_INLINE void ForVisibleRuns(const TileView& view, size_t rows, Block&& block)
   }
 }
 
-// probabilities: work.scores or work.p16, [rows, kTile].
 template <class Format>
-void AddValueTile(const AttentionArgs& args, const TileView& view, const uint8_t* values, size_t dims,
-                  const void* probabilities, LinesAhead* ahead, float* triples) {
+void AddValueTile(const AttentionArgs& args, const TileView& view, const uint8_t* values, size_t dims, Workspace& work,
+                  float* triples) {
   const size_t p_stride = kTile / Format::kElements * Format::kWords;
   const size_t out_stride = AttentionTripleFloats(*args.layout);
   ForVisibleRuns(view, args.rows, [&](size_t row, size_t count) {
-    const ValueRows rows = {row == 0 ? ahead : nullptr, static_cast<const uint32_t*>(probabilities) + row * p_stride,
-                            p_stride, triples + row * out_stride + 16, out_stride};
+    const ValueRows rows = {row == 0 ? &work.ahead : nullptr,
+                            static_cast<const uint32_t*>(Format::Probabilities(work)) + row * p_stride, p_stride,
+                            triples + row * out_stride + 16, out_stride};
     AddValueBlock<Format>(view, row, count, values, dims, rows);
   });
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scratch memory of one attention call, cut into pieces, and the visible part of a tile.
+// What the parts of an attention kernel share: sizes of blocks, asking for lines ahead, loops over a tile.
 #pragma once
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/page_offsets.h"
+#include "kernels/attention/tile.h"
 #include "kernels/simd/bf16_dot-inl.h"
+#include "kernels/simd/exp-inl.h"
 
 namespace moonlit {
 namespace MOONLIT_NS {
@@ -32,6 +34,8 @@ constexpr float kNegInf = -__builtin_inff();
 // Scores are kept inside +-3e38, so that an overflow takes part as the largest number and max - max is never inf - inf.
 constexpr float kLargestScore = 3e38f;
 
+HWY_INLINE float Exp2Of(float x) { return hn::GetLane(Exp2UpTo127(DF32(), hn::Set(DF32(), x))); }
+
 // How products with K (or V) are computed: fixed by the variant and the cache type.
 enum class Arithmetic { kFloat, kBF16Dot, kBytes };
 HWY_INLINE Arithmetic ArithmeticOf(CacheType type) {
@@ -39,30 +43,7 @@ HWY_INLINE Arithmetic ArithmeticOf(CacheType type) {
   return kHasBF16Dot && type == CacheType::kBF16 ? Arithmetic::kBF16Dot : Arithmetic::kFloat;
 }
 
-// Cache lines of the next tile that are still to be prefetched. A core has room for some twenty lines under way; a load that finds
-// no room waits, and a request is dropped (Zen 4: a loop of nothing but prefetching passes over memory four times as fast as it
-// can be read). So lines are asked for evenly over the whole tile, softmax included, and twice: the same line of the tile after
-// the next is asked for as well.
-struct LinesAhead {
-  static constexpr size_t kMostRanges = 4;
-  const uint8_t* at;  // of the current range: the next line
-  const uint8_t* end;
-  const uint8_t* first[kMostRanges];  // ranges to come, the next one last
-  const uint8_t* last[kMostRanges];
-  size_t ranges;
-  uintptr_t second;  // from a line of the next tile to that of the one after; 0: there is none
-};
-
 constexpr size_t kSoftmaxParts = 4;  // of SoftmaxRow: each asks for some lines
-
-// The same for all tiles of a call.
-struct LinesShare {
-  size_t keys, key_scales, values, value_scales;  // bytes of a tile
-  size_t per_key_step;                            // lines in a step of the first row block's byte dots with K
-  size_t per_row_part;                            // in a part of a row's softmax
-  size_t per_probabilities;                       // in quantizing a row's probabilities for 32 dims
-  size_t per_value_step;                          // in a step of the first row block's byte dots with V
-};
 
 // Ranges are added last to first.
 HWY_INLINE void AddLines(const uint8_t* at, size_t bytes, LinesAhead* ahead) {
@@ -119,110 +100,6 @@ HWY_INLINE const uint8_t* PrefetchStep(const uint8_t* at, uintptr_t second) {
   if (at == nullptr) return at;
   Unroll<kCount>([&](auto i) MOONLIT_INLINE_LAMBDA { PrefetchLine(at + 64 * i, second); });
   return at + 64 * kCount;
-}
-
-struct Workspace {
-  LinesAhead ahead;
-  LinesShare share;
-  // Queries. Float: [row / 4][lane][row % 4][elements]; bf16 pairs: [row / 4][lane][row % 4]; bytes: [row][key_dim].
-  uint32_t* q;
-  size_t q_block;     // words of one row block
-  int8_t* q8;         // [rows, padded key_dim]
-  float* q8_scale;    // [rows, d32]
-  int32_t* q8_start;  // [rows, d32]: what the byte dot starts from
-
-  float* scores;      // [rows, kTile]: scores, then probabilities
-  uint16_t* p16;      // [rows, kTile]: probabilities as bf16
-  int8_t* p8;         // [kRowBlock, v32, kTile]
-  float* p8_scale;    // [kRowBlock, v32]
-  int32_t* p8_start;  // [kRowBlock, v32]
-
-  float* v8_scale;     // [v32, kTile]
-  int32_t* v8_start;   // [padded value_dim]
-  uint8_t* wide_keys;  // one tile as F32
-  uint8_t* wide_values;
-
-  float* lane_sums;  // [rows, kLanes]: sums of a segment's probabilities, one for each lane
-
-  float* triples;  // [rows, AttentionTripleFloats]
-};
-
-struct Cutter {
-  uint8_t* base;
-  size_t used;
-};
-template <class T>
-HWY_INLINE T* Cut(Cutter& cutter, size_t count) {
-  T* piece = cutter.base == nullptr ? nullptr : reinterpret_cast<T*>(cutter.base + cutter.used);
-  cutter.used += RoundUp(count * sizeof(T), 64);
-  return piece;
-}
-
-// Fills `work` with pieces of `memory` (null: only counts) and returns the bytes.
-size_t CutWorkspace(const PageLayout& layout, void* memory, Workspace* work) {
-  constexpr size_t rows = kAttentionMaxRows;
-  const size_t key_dim = RoundUp(layout.key_dim, kScaleGroup);
-  const size_t value_dim = RoundUp(layout.value_dim, kScaleGroup);
-  const size_t d32 = key_dim / kScaleGroup;
-  const size_t v32 = value_dim / kScaleGroup;
-  Cutter cutter = {static_cast<uint8_t*>(memory), 0};
-  work->q_block = 0;
-  work->q = Cut<uint32_t>(cutter, rows * key_dim);
-  work->q8 = Cut<int8_t>(cutter, rows * key_dim);
-  work->q8_scale = Cut<float>(cutter, rows * d32);
-  work->q8_start = Cut<int32_t>(cutter, rows * d32);
-  work->scores = Cut<float>(cutter, rows * kTile);
-  work->p16 = Cut<uint16_t>(cutter, rows * kTile);
-  work->p8 = Cut<int8_t>(cutter, kRowBlock * v32 * kTile);
-  work->p8_scale = Cut<float>(cutter, kRowBlock * v32);
-  work->p8_start = Cut<int32_t>(cutter, kRowBlock * v32);
-  work->v8_scale = Cut<float>(cutter, v32 * kTile);
-  work->v8_start = Cut<int32_t>(cutter, value_dim);
-  work->wide_keys = Cut<uint8_t>(cutter, kTile * key_dim * sizeof(float));
-  work->wide_values = Cut<uint8_t>(cutter, kTile * value_dim * sizeof(float));
-  work->lane_sums = Cut<float>(cutter, rows * kLanes);
-  work->triples = Cut<float>(cutter, rows * AttentionTripleFloats(layout));
-  return cutter.used;
-}
-
-// The visible part of a tile for each row, in slots relative to the tile: [low, high); empty: low == high == 0.
-struct TileView {
-  size_t slot;  // the tile's first slot, absolute
-  bool any;
-  bool whole;  // every row sees all of it
-  uint16_t low[kAttentionMaxRows];
-  uint16_t high[kAttentionMaxRows];
-};
-
-// Slots [first, last); empty when first >= last.
-struct SlotRange {
-  size_t first;
-  size_t last;
-};
-
-HWY_INLINE size_t ClampToTile(int64_t slot, size_t tile_slot) {
-  const auto first = static_cast<int64_t>(tile_slot);
-  if (slot <= first) return 0;  // compared first: an interval may begin at INT64_MIN
-  const int64_t relative = slot - first;
-  return relative > static_cast<int64_t>(kTile) ? kTile : static_cast<size_t>(relative);
-}
-
-// `shared`: slots that every row sees; most tiles lie inside, and the view of the last one then serves again.
-void LookAtTile(const AttentionArgs& args, const SlotRange& shared, size_t slot, TileView* view) {
-  view->slot = slot;
-  const bool whole = shared.first <= slot && slot + kTile <= shared.last;
-  if (whole && view->whole) return;
-  view->whole = whole;
-  view->any = false;
-  const bool sink = static_cast<int64_t>(slot) < args.sink_slots;
-  for (size_t r = 0; r < args.rows; ++r) {
-    const size_t low = sink ? 0 : ClampToTile(args.first[r], slot);
-    const size_t high = ClampToTile(args.last[r], slot);
-    const bool visible = low < high;
-    view->low[r] = static_cast<uint16_t>(visible ? low : 0);
-    view->high[r] = static_cast<uint16_t>(visible ? high : 0);
-    view->any |= visible;
-  }
 }
 
 // All vectors of a tile's scores: in registers where they fit, else a loop over memory.
