@@ -30,7 +30,7 @@ HWY_INLINE void Map(const float* a, const float* b, float* out, size_t n, Functi
 }
 
 // x / (1 + exp(-s)), with the exponential of a non-positive number only, so that nothing overflows.
-HWY_INLINE V GateBySigmoid(V x, V s) {
+MOONLIT_INNER V GateBySigmoid(V x, V s) {
   const D tag;
   const auto e = Exp(tag, hn::Neg(hn::Abs(s)));
   const auto numerator = hn::IfThenElse(hn::Lt(s, hn::Zero(tag)), hn::Mul(x, e), x);
@@ -38,12 +38,12 @@ HWY_INLINE V GateBySigmoid(V x, V s) {
 }
 
 // The exponential may take a NaN for a number.
-HWY_INLINE V SigmoidOf(V x) { return hn::IfThenElse(hn::IsNaN(x), x, GateBySigmoid(hn::Set(D(), 1.0f), x)); }
+MOONLIT_INNER V SigmoidOf(V x) { return hn::IfThenElse(hn::IsNaN(x), x, GateBySigmoid(hn::Set(D(), 1.0f), x)); }
 
 HWY_INLINE V SiluOf(V x) { return GateBySigmoid(x, x); }
 
 // (1 + tanh(y)) / 2 = 1 / (1 + exp(-2y)).
-HWY_INLINE V GeluTanhOf(V x) {
+MOONLIT_INNER V GeluTanhOf(V x) {
   const D tag;
   const auto linear = hn::Set(tag, 1.5957691216057308f);  // 2 sqrt(2 / pi)
   const auto cubic = hn::Set(tag, 0.07135481282553242f);  // the same * 0.044715
@@ -53,7 +53,7 @@ HWY_INLINE V GeluTanhOf(V x) {
 // The upper tail of the normal distribution, Q(a) = erfc(a / sqrt 2) / 2 for a >= 0, as exp(-a^2 / 2) * t * p(t) with
 // t = 1 / (1 + 0.35 a). p interpolates at Chebyshev nodes over 0 <= a <= 14.5 (relative error 4.0e-8 before rounding);
 // beyond it the exponential is 0 or subnormal.
-HWY_INLINE V NormalTail(V a) {
+MOONLIT_INNER V NormalTail(V a) {
   const D tag;
   const auto t = hn::Div(hn::Set(tag, 1.0f), hn::MulAdd(a, hn::Set(tag, 0.35f), hn::Set(tag, 1.0f)));
   auto p = hn::Set(tag, -0.029732275796133006f);
@@ -69,7 +69,7 @@ HWY_INLINE V NormalTail(V a) {
   return hn::Mul(hn::Mul(exponential, t), p);
 }
 
-HWY_INLINE V GeluOf(V x) {
+MOONLIT_INNER V GeluOf(V x) {
   const D tag;
   const auto tail = NormalTail(hn::Abs(x));
   return hn::Mul(x, hn::IfThenElse(hn::Lt(x, hn::Zero(tag)), tail, hn::Sub(hn::Set(tag, 1.0f), tail)));

@@ -75,7 +75,7 @@ struct Q4Format {
 constexpr int32_t kRoundingShiftBits = 0x4B400000;  // of kRoundingShift
 
 // `count` floats (at most 32) -> bytes in +-127; returns their sum. A group with an inf or a NaN gets scale NaN and bytes 0.
-HWY_INLINE int32_t QuantizeGroup(const float* x, size_t count, int8_t* q, float* scale) {
+MOONLIT_INNER int32_t QuantizeGroup(const float* x, size_t count, int8_t* q, float* scale) {
   const DF32 df;
   const DI32 di32;
   const hn::Rebind<int8_t, DF32> di8;
@@ -215,8 +215,8 @@ void SumByteValues(const AttentionArgs& args, const uint8_t* values, Workspace& 
 }
 
 // Probabilities of one row times V's scales of one d32 group -> bytes, their scale and (where dots are signed) their start.
-HWY_INLINE void QuantizeProbabilities(const float* p, const float* scales, size_t low, size_t high, int zero_point,
-                                      int8_t* codes, float* scale, int32_t* start) {
+MOONLIT_INNER void QuantizeProbabilities(const float* p, const float* scales, size_t low, size_t high, int zero_point,
+                                         int8_t* codes, float* scale, int32_t* start) {
   const DF32 df;
   const DI32 di32;
   const hn::Rebind<int8_t, DF32> di8;

@@ -37,11 +37,11 @@ struct F32Format {
     VF32 v0;
   };
   using Words = Operand;
-  static HWY_INLINE Operand Load(const uint8_t* lanes) { return {hn::BitCast(DF32(), LoadLanes(lanes))}; }
+  static MOONLIT_INNER Operand Load(const uint8_t* lanes) { return {hn::BitCast(DF32(), LoadLanes(lanes))}; }
   static HWY_INLINE Words Broadcast(const uint32_t* words) { return {hn::Set(DF32(), LoadWord<float>(words))}; }
   static HWY_INLINE const void* Probabilities(const Workspace& work) { return work.scores; }
-  static HWY_INLINE VF32 Add(VF32 sum, const Operand& a, const Words& b) { return hn::MulAdd(a.v0, b.v0, sum); }
-  static HWY_INLINE VF32 AddOne(VF32 sum, const uint8_t* lanes, const uint32_t* words, size_t) {
+  static MOONLIT_INNER VF32 Add(VF32 sum, const Operand& a, const Words& b) { return hn::MulAdd(a.v0, b.v0, sum); }
+  static MOONLIT_INNER VF32 AddOne(VF32 sum, const uint8_t* lanes, const uint32_t* words, size_t) {
     return Add(sum, Load(lanes), Broadcast(words));
   }
 };
@@ -56,7 +56,7 @@ struct PairFormat {
     VF32 v0, v1;
   };
   using Words = Operand;
-  static HWY_INLINE Operand Load(const uint8_t* lanes) {
+  static MOONLIT_INNER Operand Load(const uint8_t* lanes) {
     const VU32 u = LoadLanes(lanes);
     return {Widen::Low(u), Widen::High(u)};
   }
@@ -64,10 +64,10 @@ struct PairFormat {
     return {hn::Set(DF32(), LoadWord<float>(words)), hn::Set(DF32(), LoadWord<float>(words + 1))};
   }
   static HWY_INLINE const void* Probabilities(const Workspace& work) { return work.scores; }
-  static HWY_INLINE VF32 Add(VF32 sum, const Operand& a, const Words& b) {
+  static MOONLIT_INNER VF32 Add(VF32 sum, const Operand& a, const Words& b) {
     return hn::MulAdd(a.v1, b.v1, hn::MulAdd(a.v0, b.v0, sum));
   }
-  static HWY_INLINE VF32 AddOne(VF32 sum, const uint8_t* lanes, const uint32_t* words, size_t element) {
+  static MOONLIT_INNER VF32 AddOne(VF32 sum, const uint8_t* lanes, const uint32_t* words, size_t element) {
     const Operand a = Load(lanes);
     const Words b = Broadcast(words);
     return element == 0 ? hn::MulAdd(a.v0, b.v0, sum) : hn::MulAdd(a.v1, b.v1, sum);
@@ -95,11 +95,11 @@ struct BF16DotFormat {
     VU32 v0;
   };
   using Words = Operand;
-  static HWY_INLINE Operand Load(const uint8_t* lanes) { return {LoadLanes(lanes)}; }
+  static MOONLIT_INNER Operand Load(const uint8_t* lanes) { return {LoadLanes(lanes)}; }
   static HWY_INLINE Words Broadcast(const uint32_t* words) { return {hn::Set(DU32(), LoadWord<uint32_t>(words))}; }
   static HWY_INLINE const void* Probabilities(const Workspace& work) { return work.p16; }
-  static HWY_INLINE VF32 Add(VF32 sum, const Operand& a, const Words& b) { return DotBF16Pairs(sum, a.v0, b.v0); }
-  static HWY_INLINE VF32 AddOne(VF32 sum, const uint8_t* lanes, const uint32_t* words, size_t element) {
+  static MOONLIT_INNER VF32 Add(VF32 sum, const Operand& a, const Words& b) { return DotBF16Pairs(sum, a.v0, b.v0); }
+  static MOONLIT_INNER VF32 AddOne(VF32 sum, const uint8_t* lanes, const uint32_t* words, size_t element) {
     const VU32 one = hn::Set(DU32(), element == 0 ? 0x0000FFFFu : 0xFFFF0000u);
     return DotBF16Pairs(sum, hn::And(LoadLanes(lanes), one), hn::And(Broadcast(words).v0, one));
   }

@@ -30,14 +30,14 @@ ScoreRule MakeScoreRule(const AttentionArgs& args) {
 }
 
 // out *= factor; `floats` is a multiple of 16.
-HWY_INLINE void ScaleOutputs(float* out, size_t floats, float factor) {
+MOONLIT_INNER void ScaleOutputs(float* out, size_t floats, float factor) {
   const VF32 f = hn::Set(DF32(), factor);
   for (size_t i = 0; i < floats; i += kLanes) hn::Store(hn::Mul(hn::Load(DF32(), out + i), f), DF32(), out + i);
 }
 
 // Products -> scores: scale, cap, ALiBi.
-HWY_INLINE void FinishScores(const ScoreRule& rule, const AttentionArgs& args, size_t row, const TileView& view,
-                             VF32 (&x)[kTileVecs]) {
+MOONLIT_INNER void FinishScores(const ScoreRule& rule, const AttentionArgs& args, size_t row, const TileView& view,
+                                VF32 (&x)[kTileVecs]) {
   const DF32 df;
   const VF32 factor = hn::Set(df, rule.factor);
   ForTileVecs([&](auto v) MOONLIT_INLINE_LAMBDA { x[v] = hn::Mul(x[v], factor); });
@@ -56,7 +56,7 @@ HWY_INLINE void FinishScores(const ScoreRule& rule, const AttentionArgs& args, s
 }
 
 // Keeps scores inside +-kLargestScore. By comparisons, not by Min and Max, which lose NaN on some targets.
-HWY_INLINE void BoundScores(VF32 (&x)[kTileVecs]) {
+MOONLIT_INNER void BoundScores(VF32 (&x)[kTileVecs]) {
   const DF32 df;
   const VF32 highest = hn::Set(df, kLargestScore);
   const VF32 lowest = hn::Set(df, -kLargestScore);
@@ -66,7 +66,7 @@ HWY_INLINE void BoundScores(VF32 (&x)[kTileVecs]) {
   });
 }
 
-HWY_INLINE void HideSlots(size_t low, size_t high, VF32 (&x)[kTileVecs]) {
+MOONLIT_INNER void HideSlots(size_t low, size_t high, VF32 (&x)[kTileVecs]) {
   const DF32 df;
   const VF32 from = hn::Set(df, static_cast<float>(low));
   const VF32 to = hn::Set(df, static_cast<float>(high));
@@ -77,7 +77,7 @@ HWY_INLINE void HideSlots(size_t low, size_t high, VF32 (&x)[kTileVecs]) {
 }
 
 // bf16 probabilities for the products with V. The sums take the rounded values too, so that the weights still add up to 1.
-HWY_INLINE void StoreBF16(const VF32 (&p)[kTileVecs], uint16_t* out, float* lane_sums) {
+MOONLIT_INNER void StoreBF16(const VF32 (&p)[kTileVecs], uint16_t* out, float* lane_sums) {
   const DF32 df;
   VF32 sum = hn::Load(df, lane_sums);
   if constexpr (kTileVecs % 2 == 0 && kTileVecs <= 8) {
@@ -91,14 +91,14 @@ HWY_INLINE void StoreBF16(const VF32 (&p)[kTileVecs], uint16_t* out, float* lane
 }
 
 // The largest score of each lane.
-HWY_INLINE VF32 LargestOfLanes(const VF32 (&x)[kTileVecs]) {
+MOONLIT_INNER VF32 LargestOfLanes(const VF32 (&x)[kTileVecs]) {
   VF32 largest = x[0];
   ForTileVecs<1>([&](auto v) MOONLIT_INLINE_LAMBDA { largest = hn::Max(largest, x[v]); });
   return largest;
 }
 
 // Sums, outputs: of a row's triple; they are rescaled to the new maximum.
-HWY_INLINE void RaiseMaximum(float max, size_t value_floats, float* lane_sums, float* triple) {
+MOONLIT_INNER void RaiseMaximum(float max, size_t value_floats, float* lane_sums, float* triple) {
   if (triple[0] != kNegInf) {
     const float correction = Exp2Of(triple[0] - max);
     ScaleOutputs(lane_sums, kLanes, correction);

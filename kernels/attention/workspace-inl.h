@@ -16,7 +16,7 @@ constexpr size_t kTile = kAttentionTile;
 constexpr size_t kTileVecs = kTile / kLanes;
 
 // Without vector registers, blocks gain nothing and only make the compiler slow.
-constexpr bool kHasRegisters = HWY_TARGET != HWY_EMU128;
+constexpr bool kHasRegisters = !MOONLIT_EMULATED;
 
 // Rows whose accumulators are in registers at the same time; they share each load of K and V.
 constexpr size_t kRowBlock = kHasRegisters ? 4 : 1;
@@ -34,7 +34,7 @@ constexpr float kNegInf = -__builtin_inff();
 // Scores are kept inside +-3e38, so that an overflow takes part as the largest number and max - max is never inf - inf.
 constexpr float kLargestScore = 3e38f;
 
-HWY_INLINE float Exp2Of(float x) { return hn::GetLane(Exp2UpTo127(DF32(), hn::Set(DF32(), x))); }
+MOONLIT_INNER float Exp2Of(float x) { return hn::GetLane(Exp2UpTo127(DF32(), hn::Set(DF32(), x))); }
 
 // How products with K (or V) are computed: fixed by the variant and the cache type.
 enum class Arithmetic { kFloat, kBF16Dot, kBytes };

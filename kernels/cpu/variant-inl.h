@@ -36,6 +36,16 @@ static_assert(static_cast<long long>(ExpectedTarget::MOONLIT_NS) == HWY_STATIC_T
 }  // namespace MOONLIT_NS
 }  // namespace moonlit
 
+// Emulated vectors are loops over arrays: expanding what is long for every use takes the compiler minutes and gains nothing. Such
+// functions are MOONLIT_INNER, which is HWY_INLINE elsewhere.
+#if HWY_TARGET == HWY_EMU128
+#define MOONLIT_EMULATED 1
+#define MOONLIT_INNER HWY_NOINLINE HWY_MAYBE_UNUSED
+#else
+#define MOONLIT_EMULATED 0
+#define MOONLIT_INNER HWY_INLINE
+#endif
+
 // Which leaf instructions the variant has (the intrinsics live behind kernels/simd/dot-inl.h only). A source of a class without
 // them (moonlit_kernels) does not see them, so its code is the base's, whether the base is built or not.
 #if !MOONLIT_WITHOUT_BYTE_DOTS

@@ -16,7 +16,7 @@ HWY_INLINE const float* InputRow(const ShortConvArgs& args, size_t index) {
 
 // One vector of a token's outputs, from column c on.
 template <class Load>
-HWY_INLINE V Convolve(const ShortConvArgs& args, const float* const* rows, size_t c, Load load) {
+MOONLIT_INNER V Convolve(const ShortConvArgs& args, const float* const* rows, size_t c, Load load) {
   V sum = args.bias != nullptr ? load(args.bias + c) : hn::Zero(D());
   for (size_t j = 0; j < args.width; ++j) {
     sum = hn::MulAdd(load(args.weight + j * args.weight_stride + c), load(rows[j] + c), sum);
@@ -51,7 +51,7 @@ void ShortConv(const ShortConvArgs& args) {
 
 // log(1 + y) for 0 <= y <= 1 as 2 artanh(s), s = y / (2 + y) <= 1/3: s + s^3/3 + ... up to s^17/17, what is left out is
 // below 2^-30 of the sum.
-HWY_INLINE V LogOfOneAnd(V y) {
+MOONLIT_INNER V LogOfOneAnd(V y) {
   const D tag;
   const V s = hn::Div(y, hn::Add(y, hn::Set(tag, 2.0f)));
   const V square = hn::Mul(s, s);

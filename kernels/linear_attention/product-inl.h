@@ -35,8 +35,8 @@ struct Former {
 constexpr Former kOverwrite = {false, 0.0f}, kAddTo = {true, 1.0f};
 
 template <size_t kRows, size_t kVectors>
-HWY_INLINE void MultiplyTile(const float* a, size_t a_stride, const float* b, size_t b_stride, size_t depth, float* c,
-                             size_t c_stride, Former former) {
+MOONLIT_INNER void MultiplyTile(const float* a, size_t a_stride, const float* b, size_t b_stride, size_t depth,
+                                float* c, size_t c_stride, Former former) {
   const D tag;
   const size_t lanes = hn::Lanes(tag);
   V sum[kRows][kVectors];
@@ -60,8 +60,8 @@ HWY_INLINE void MultiplyTile(const float* a, size_t a_stride, const float* b, si
 }
 
 template <size_t kRows, size_t kVectors>
-HWY_INLINE void MultiplyRows(const float* a, size_t a_stride, Matrix b, size_t columns, size_t depth, float* c,
-                             size_t c_stride, Former former) {
+MOONLIT_INNER void MultiplyRows(const float* a, size_t a_stride, Matrix b, size_t columns, size_t depth, float* c,
+                                size_t c_stride, Former former) {
   const size_t lanes = hn::Lanes(D());
   size_t n = 0;
   for (; n + kVectors * lanes <= columns; n += kVectors * lanes) {

@@ -55,7 +55,7 @@ Workspace MakeWorkspace(const RecurrentArgs& args) {
 
 // One token over kVectors vectors of the state's columns.
 template <bool kDelta, size_t kVectors>
-HWY_INLINE void StepColumns(const RecurrentArgs& args, const Workspace& w, size_t column, float decay, float beta) {
+MOONLIT_INNER void StepColumns(const RecurrentArgs& args, const Workspace& w, size_t column, float decay, float beta) {
   const D tag;
   const size_t lanes = hn::Lanes(tag), stride = w.values.stride;
   const float* key = w.keys.data;
@@ -109,7 +109,7 @@ HWY_INLINE float* SumsOfKeys(const RecurrentArgs& args) {
   return args.state + args.key_dim * RecurrentPadded(args.value_dim);
 }
 
-HWY_INLINE void AddRow(const float* x, size_t padded, float* sum) {
+MOONLIT_INNER void AddRow(const float* x, size_t padded, float* sum) {
   const D tag;
   for (size_t i = 0; i < padded; i += hn::Lanes(tag)) {
     hn::StoreU(hn::Add(hn::LoadU(tag, sum + i), hn::LoadU(tag, x + i)), tag, sum + i);
@@ -158,7 +158,7 @@ void LoadChunk(const RecurrentArgs& args, const Workspace& w, size_t t) {
 }
 
 // All rows' dots with the chunk's keys: at least those up to the row's own.
-HWY_INLINE void MultiplyByKeys(const RecurrentArgs& args, const Workspace& w, Matrix rows, Matrix out) {
+MOONLIT_INNER void MultiplyByKeys(const RecurrentArgs& args, const Workspace& w, Matrix rows, Matrix out) {
   constexpr size_t kBlock = 16;
   for (size_t r = 0; r < kChunk; r += kBlock) {
     const Matrix block = {rows.data + r * rows.stride, rows.stride}, result = {out.data + r * out.stride, out.stride};

@@ -12,7 +12,7 @@ namespace {
 
 // y[i] = f(x[i]) for i < n, 0 up to the padded length.
 template <class Function>
-HWY_INLINE void MapRow(const float* x, size_t n, float* y, Function function) {
+MOONLIT_INNER void MapRow(const float* x, size_t n, float* y, Function function) {
   const D tag;
   const size_t lanes = hn::Lanes(tag), padded = RecurrentPadded(n);
   size_t i = 0;
@@ -24,17 +24,17 @@ HWY_INLINE void MapRow(const float* x, size_t n, float* y, Function function) {
   }
 }
 
-HWY_INLINE void CopyRow(const float* x, size_t n, float* y) {
+MOONLIT_INNER void CopyRow(const float* x, size_t n, float* y) {
   MapRow(x, n, y, [](V v) MOONLIT_INLINE_LAMBDA { return v; });
 }
 
-HWY_INLINE void ScaleRow(const float* x, size_t n, float factor, float* y) {
+MOONLIT_INNER void ScaleRow(const float* x, size_t n, float factor, float* y) {
   const V by = hn::Set(D(), factor);
   MapRow(x, n, y, [&](V v) MOONLIT_INLINE_LAMBDA { return hn::Mul(v, by); });
 }
 
 // elu(x) + 1
-HWY_INLINE void FeatureRow(const float* x, size_t n, float* y) {
+MOONLIT_INNER void FeatureRow(const float* x, size_t n, float* y) {
   MapRow(x, n, y, [](V v) MOONLIT_INLINE_LAMBDA {
     const D tag;
     const V above = hn::Add(v, hn::Set(tag, 1.0f));
@@ -43,7 +43,7 @@ HWY_INLINE void FeatureRow(const float* x, size_t n, float* y) {
 }
 
 // x: [n] -> out, of which only n floats are written.
-HWY_INLINE void StoreRow(const float* x, size_t n, float factor, float* out) {
+MOONLIT_INNER void StoreRow(const float* x, size_t n, float factor, float* out) {
   const D tag;
   const size_t lanes = hn::Lanes(tag);
   const V by = hn::Set(tag, factor);
@@ -53,7 +53,7 @@ HWY_INLINE void StoreRow(const float* x, size_t n, float factor, float* out) {
 }
 
 // Sum of a[i] * b[i], n a multiple of 16: four accumulators over ascending vectors, then a fixed tree.
-HWY_INLINE float Dot(const float* a, const float* b, size_t n) {
+MOONLIT_INNER float Dot(const float* a, const float* b, size_t n) {
   const D tag;
   const size_t lanes = hn::Lanes(tag);
   V sum0 = hn::Zero(tag), sum1 = sum0, sum2 = sum0, sum3 = sum0;
@@ -71,7 +71,7 @@ HWY_INLINE float Dot(const float* a, const float* b, size_t n) {
 }
 
 // Sum of n floats, n a multiple of 16.
-HWY_INLINE float SumRow(const float* x, size_t n) {
+MOONLIT_INNER float SumRow(const float* x, size_t n) {
   const D tag;
   const size_t lanes = hn::Lanes(tag);
   V sum = hn::Zero(tag);
@@ -79,7 +79,7 @@ HWY_INLINE float SumRow(const float* x, size_t n) {
   return hn::ReduceSum(tag, sum);
 }
 
-HWY_INLINE float ExpOf(float x) { return hn::GetLane(Exp(D(), hn::Set(D(), x))); }
+MOONLIT_INNER float ExpOf(float x) { return hn::GetLane(Exp(D(), hn::Set(D(), x))); }
 
 // The keys and queries that a recurrence works with.
 template <bool kDelta>

@@ -10,23 +10,23 @@ namespace MOONLIT_NS {
 namespace {
 
 // Element `e` of a field of words, for the outputs of vector `v`.
-HWY_INLINE VU32 Words(const uint8_t* field, size_t e, size_t v) {
+MOONLIT_INNER VU32 Words(const uint8_t* field, size_t e, size_t v) {
   return hn::LoadU(DU32(), reinterpret_cast<const uint32_t*>(field) + e * kTile + v * kLanes);
 }
 
 // Element `e` of a field of f16 numbers, as floats.
-HWY_INLINE VF32 Halves(const uint8_t* field, size_t e, size_t v) {
+MOONLIT_INNER VF32 Halves(const uint8_t* field, size_t e, size_t v) {
   return LoadHalves(field + 2 * (e * kTile + v * kLanes));
 }
 
 // Element `e` of a field of 16-bit numbers.
-HWY_INLINE VU32 Shorts(const uint8_t* field, size_t e, size_t v) {
+MOONLIT_INNER VU32 Shorts(const uint8_t* field, size_t e, size_t v) {
   const hn::Rebind<uint16_t, DU32> du16;
   return hn::PromoteTo(DU32(), hn::LoadU(du16, reinterpret_cast<const uint16_t*>(field) + e * kTile + v * kLanes));
 }
 
 // Element `e` of a field of bytes.
-HWY_INLINE VU32 Bytes(const uint8_t* field, size_t e, size_t v) {
+MOONLIT_INNER VU32 Bytes(const uint8_t* field, size_t e, size_t v) {
   const hn::Rebind<uint8_t, DU32> du8;
   return hn::PromoteTo(DU32(), hn::LoadU(du8, field + e * kTile + v * kLanes));
 }
@@ -35,11 +35,11 @@ HWY_INLINE VU32 Bytes(const uint8_t* field, size_t e, size_t v) {
 constexpr size_t WordsBytes(size_t count) { return 4 * count * kTile; }
 constexpr size_t HalvesBytes(size_t count) { return 2 * count * kTile; }
 
-HWY_INLINE VF32 ToFloat(VU32 small) { return hn::ConvertTo(DF32(), hn::BitCast(DI32(), small)); }
+MOONLIT_INNER VF32 ToFloat(VU32 small) { return hn::ConvertTo(DF32(), hn::BitCast(DI32(), small)); }
 
 // Bits [kShift, kShift + kBits) of every word as a number.
 template <int kShift, int kBits>
-HWY_INLINE VU32 BitsOfWord(VU32 words) {
+MOONLIT_INNER VU32 BitsOfWord(VU32 words) {
   if constexpr (kShift + kBits == 32) {
     return hn::ShiftRight<kShift>(words);
   } else if constexpr (kShift == 0) {
@@ -51,14 +51,14 @@ HWY_INLINE VU32 BitsOfWord(VU32 words) {
 
 // Byte `kByte` of every word as a signed number.
 template <int kByte>
-HWY_INLINE VI32 SignedByteOfWord(VU32 words) {
+MOONLIT_INNER VI32 SignedByteOfWord(VU32 words) {
   const VI32 top = hn::BitCast(DI32(), kByte == 3 ? words : hn::ShiftLeft<(3 - kByte) * 8>(words));
   return hn::ShiftRight<24>(top);
 }
 
 // Every byte shifted right by kShift (left by -kShift), then masked.
 template <int kShift>
-HWY_INLINE VU8 ShiftAndMask(VU32 words, uint8_t mask) {
+MOONLIT_INNER VU8 ShiftAndMask(VU32 words, uint8_t mask) {
   VU32 shifted = words;
   if constexpr (kShift > 0) shifted = hn::ShiftRight<kShift>(words);
   if constexpr (kShift < 0) shifted = hn::ShiftLeft<-kShift>(words);
@@ -66,7 +66,7 @@ HWY_INLINE VU8 ShiftAndMask(VU32 words, uint8_t mask) {
 }
 
 // Sixteen signed codes looked up by nibbles; biased where the dot instruction wants unsigned weights.
-HWY_INLINE VU8 Codebook(const int8_t* sixteen, VU8 nibbles) {
+MOONLIT_INNER VU8 Codebook(const int8_t* sixteen, VU8 nibbles) {
   const DU8 du8;
   VU8 table = hn::LoadDup128(du8, reinterpret_cast<const uint8_t*>(sixteen));
   if (kBiasSignedWeights) table = hn::Xor(table, hn::Set(du8, 0x80));
@@ -74,7 +74,7 @@ HWY_INLINE VU8 Codebook(const int8_t* sixteen, VU8 nibbles) {
 }
 
 // Eight words of sixteen packed nibbles: steps 0 .. 3 are the low ones, 4 .. 7 the high ones, as Q4_0 and its relatives have it.
-HWY_INLINE void Nibbles(const uint8_t* quants, size_t v, VU8 (&w)[8]) {
+MOONLIT_INNER void Nibbles(const uint8_t* quants, size_t v, VU8 (&w)[8]) {
   Unroll<4>([&](auto i) MOONLIT_INLINE_LAMBDA {
     const VU32 words = Words(quants, i, v);
     w[i] = ShiftAndMask<0>(words, 0x0F);
@@ -83,7 +83,7 @@ HWY_INLINE void Nibbles(const uint8_t* quants, size_t v, VU8 (&w)[8]) {
 }
 
 // The fifth bits of such a block, from a spread word.
-HWY_INLINE void AddFifthBits(VU32 spread, VU8 (&w)[8]) {
+MOONLIT_INNER void AddFifthBits(VU32 spread, VU8 (&w)[8]) {
   Unroll<8>([&](auto s) MOONLIT_INLINE_LAMBDA {
     w[s] = hn::Or(w[s], ShiftAndMask<static_cast<int>(decltype(s)::value) - 4>(spread, 0x10));
   });
@@ -91,7 +91,7 @@ HWY_INLINE void AddFifthBits(VU32 spread, VU8 (&w)[8]) {
 
 // Q4_K's and Q5_K's small fields: f16 d, dmin, then three words with eight 6-bit scales and eight 6-bit minima. The first
 // two words hold the low four of each in their low 6 bits; the third and the first two's high pairs hold the other four.
-HWY_INLINE void SixBitScalesAndMins(const uint8_t* small, size_t v, VF32* scale, VF32* min) {
+MOONLIT_INNER void SixBitScalesAndMins(const uint8_t* small, size_t v, VF32* scale, VF32* min) {
   const DU32 du32;
   const VF32 d = Halves(small, 0, v);
   const VF32 dmin = Halves(small, 1, v);

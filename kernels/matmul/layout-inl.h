@@ -26,17 +26,6 @@ namespace moonlit {
 namespace MOONLIT_NS {
 namespace {
 
-#if HWY_TARGET == HWY_EMU128
-#define MOONLIT_EMULATED 1
-#else
-#define MOONLIT_EMULATED 0
-#endif
-// Emulated vectors are loops over arrays: expanding them for every row takes the compiler minutes and gains nothing.
-#if MOONLIT_EMULATED
-#define MOONLIT_INNER HWY_NOINLINE
-#else
-#define MOONLIT_INNER HWY_INLINE
-#endif
 // Outputs a tile: one vector where vectors are wide; two where a load of activations should serve more than four lanes.
 constexpr size_t kTile = kLanes == 4 && !MOONLIT_EMULATED ? 8 : kLanes;
 constexpr size_t kVectors = kTile / kLanes;

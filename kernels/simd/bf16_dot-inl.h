@@ -56,7 +56,7 @@ HWY_INLINE VF32 DotBF16Pairs(VF32 sum, VU32, VU32) { return sum; }
 #endif
 
 // f32 rounded to bf16 (nearest, ties to even; NaN stays NaN), left in the upper half of each lane.
-HWY_INLINE VU32 RoundToBF16(VF32 x) {
+MOONLIT_INNER VU32 RoundToBF16(VF32 x) {
   const DU32 du32;
   const VU32 bits = hn::BitCast(du32, x);
   const VU32 odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du32, 1));
@@ -67,7 +67,7 @@ HWY_INLINE VU32 RoundToBF16(VF32 x) {
 }
 
 // Stores x as bf16 and gives what was stored back as f32.
-HWY_INLINE VF32 StoreAsBF16(VF32 x, uint16_t* out) {
+MOONLIT_INNER VF32 StoreAsBF16(VF32 x, uint16_t* out) {
 #if MOONLIT_HAS_VDPBF16
   // Rounds as RoundToBF16 does but for subnormal numbers, which become zeros; so does the dot product.
   const __m256i rounded = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x.raw));
@@ -82,7 +82,7 @@ HWY_INLINE VF32 StoreAsBF16(VF32 x, uint16_t* out) {
 }
 
 // Stores a, then b, as bf16 and adds what was stored to `sum`, each element in some lane.
-HWY_INLINE VF32 StoreAndAddBF16(VF32 sum, VF32 a, VF32 b, uint16_t* out) {
+MOONLIT_INNER VF32 StoreAndAddBF16(VF32 sum, VF32 a, VF32 b, uint16_t* out) {
 #if MOONLIT_HAS_VDPBF16
   const __m512i pairs = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b.raw, a.raw));
   _mm512_storeu_si512(out, pairs);

@@ -24,7 +24,7 @@ constexpr float kRoundingShift = 12582912.0f;
 
 // 2^f for |f| <= 1/2.
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
-HWY_INLINE V Exp2OfFraction(D d, V f) {
+MOONLIT_INNER V Exp2OfFraction(D d, V f) {
   namespace hn = hwy::HWY_NAMESPACE;
   V p = hn::MulAdd(hn::Set(d, 0x1.44138ap-13f), f, hn::Set(d, 0x1.5f089p-10f));
   p = hn::MulAdd(p, f, hn::Set(d, 0x1.3b2a54p-7f));
@@ -36,7 +36,7 @@ HWY_INLINE V Exp2OfFraction(D d, V f) {
 
 // p * 2^n, n in the low bits of `shifted`; `x` (in units of log2) decides about underflow, overflow and NaN.
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
-HWY_INLINE V ScaleByPowerOfTwo(D d, V p, V shifted, V x, V lowest, V limit) {
+MOONLIT_INNER V ScaleByPowerOfTwo(D d, V p, V shifted, V x, V lowest, V limit) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::RebindToSigned<D> di;
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
@@ -46,7 +46,7 @@ HWY_INLINE V ScaleByPowerOfTwo(D d, V p, V shifted, V x, V lowest, V limit) {
 }
 
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
-HWY_INLINE V Exp2(D d, V x) {
+MOONLIT_INNER V Exp2(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const V shift = hn::Set(d, kRoundingShift);
   const V shifted = hn::Add(x, shift);
@@ -56,7 +56,7 @@ HWY_INLINE V Exp2(D d, V x) {
 
 // 2^x for x <= 127, -inf or NaN: two operations fewer than Exp2, the same bits.
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
-HWY_INLINE V Exp2UpTo127(D d, V x) {
+MOONLIT_INNER V Exp2UpTo127(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::RebindToSigned<D> di;
   const V shift = hn::Set(d, kRoundingShift);
@@ -68,7 +68,7 @@ HWY_INLINE V Exp2UpTo127(D d, V x) {
 
 // ln 2 is split into a part with 15 bits, whose product with n is exact, and the rest (Cody & Waite 1980).
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
-HWY_INLINE V Exp(D d, V x) {
+MOONLIT_INNER V Exp(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const V shift = hn::Set(d, kRoundingShift);
   const V shifted = hn::MulAdd(x, hn::Set(d, 0x1.715476p+0f), shift);
@@ -86,7 +86,7 @@ HWY_INLINE V Exp(D d, V x) {
 
 // Below 0.625 an odd polynomial (relative accuracy near 0), above it 1 - 2 / (e^(2|x|) + 1).
 template <class D, class V = hwy::HWY_NAMESPACE::Vec<D>>
-HWY_INLINE V Tanh(D d, V x) {
+MOONLIT_INNER V Tanh(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const V one = hn::Set(d, 1.0f);
   const V magnitude = hn::Abs(x);

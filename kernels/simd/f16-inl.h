@@ -17,7 +17,7 @@ constexpr bool kHasF16Conversion = false;
 #endif
 
 // The f16 in the low half of each lane; what is in the high half does not matter.
-HWY_INLINE VF32 F32FromLowF16(VU32 lanes) {
+MOONLIT_INNER VF32 F32FromLowF16(VU32 lanes) {
   const DF32 df;
   const DU32 du32;
   if constexpr (kHasF16Conversion) {
@@ -39,7 +39,7 @@ HWY_INLINE VF32 F32FromLowF16(VU32 lanes) {
 }
 
 // kLanes f16 numbers from any address.
-HWY_INLINE VF32 LoadHalves(const uint8_t* halves) {
+MOONLIT_INNER VF32 LoadHalves(const uint8_t* halves) {
   if constexpr (kHasF16Conversion) {
     const hn::Rebind<hwy::float16_t, DF32> df16;
     return hn::PromoteTo(DF32(), hn::LoadU(df16, reinterpret_cast<const hwy::float16_t*>(halves)));
