@@ -111,6 +111,12 @@ if(NOT found)
   add_library(moonlit_pcre2 STATIC EXCLUDE_FROM_ALL ${sources})
   moonlit_foreign_library(moonlit_pcre2)
   target_compile_options(moonlit_pcre2 PRIVATE $<$<CONFIG:Release>:-O2>)  # as its own scripts have it
+  # A pattern is compiled once, when a tokenizer is loaded.
+  set(small_sources auto_possess compile compile_class config context convert dfa_match error find_bracket maketables match_data pattern_info serialize
+      string_utils study substitute substring)
+  list(TRANSFORM small_sources PREPEND "${directory}/src/pcre2_")
+  list(TRANSFORM small_sources APPEND ".c")
+  set_property(SOURCE ${small_sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
   target_include_directories(moonlit_pcre2 PRIVATE "${directory}/src")
   target_include_directories(moonlit_pcre2 SYSTEM PUBLIC "${generated}")
   target_compile_definitions(moonlit_pcre2 PUBLIC PCRE2_STATIC
