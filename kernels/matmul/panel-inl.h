@@ -36,7 +36,8 @@ constexpr auto PanelOfCodec() {
   static_assert(!kHasMin || (kOffset == 0 && !Codec::kSigned));
   static_assert(kPanelK % Codec::kBlock == 0, "a panel is whole blocks");
   if constexpr (kBiasSignedWeights) {
-    return PanelOf < kParts, kHasMin, false, 255, kHasMin ? 0 : 128 > ();
+    constexpr int kBias = kHasMin ? 0 : 128;
+    return PanelOf<kParts, kHasMin, false, 255, kBias>();
   } else if constexpr (HWY_ARCH_X86 && !MOONLIT_EMULATED) {
     return PanelOf<kParts, kHasMin, Codec::kSigned, SameBound(kBound, Codec::kSigned, kParts), kOffset>();
   } else {
@@ -51,8 +52,8 @@ template <class Codec>
 HWY_INLINE void ShiftForPanel(VU8 (&w)[8]) {
   constexpr int kShift = OffsetOf<InPanel<Codec>>() - OffsetOf<Codec>();
   if constexpr (kShift != 0) {
-    Unroll<8>([&](auto s)
-                  MOONLIT_INLINE_LAMBDA { w[s] = hn::Add(w[s], hn::Set(DU8(), static_cast<uint8_t>(kShift & 0xFF))); });
+    const VU8 shift = hn::Set(DU8(), static_cast<uint8_t>(kShift & 0xFF));
+    Unroll<8>([&](auto s) MOONLIT_INLINE_LAMBDA { w[s] = hn::Add(w[s], shift); });
   }
 }
 
