@@ -68,14 +68,14 @@ elseif(NOT PROJECT_IS_TOP_LEVEL)
   target_compile_options(moonlit_options INTERFACE -Wno-error)
 endif()
 
-# SMALL_SOURCES work while a model is loaded or a request begins, and never in a step: Release compiles them with -Os, and others with -O2,
-# for what takes time are kernels. Together that is half of the bytes of -O3.
+# Release compiles SMALL_SOURCES, which work while a model is loaded or a request begins and never in a step, with -Os, FAST_SOURCES,
+# which were measured to be slower otherwise, with its -O3, and others with -O2: half of the bytes of -O3 for all.
 function(moonlit_room room)
-  cmake_parse_arguments(ARG "" "" "SOURCES;SMALL_SOURCES;DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;FAST_SOURCES;SMALL_SOURCES;DEPENDS;LIBRARIES" ${ARGN})
   moonlit_target_name(${room} name)
   moonlit_remember_libraries(${name} ${ARG_LIBRARIES})
-  if(ARG_SOURCES OR ARG_SMALL_SOURCES)
-    add_library(${name} STATIC ${ARG_SOURCES} ${ARG_SMALL_SOURCES})
+  if(ARG_SOURCES OR ARG_FAST_SOURCES OR ARG_SMALL_SOURCES)
+    add_library(${name} STATIC ${ARG_SOURCES} ${ARG_FAST_SOURCES} ${ARG_SMALL_SOURCES})
     target_link_libraries(${name} PUBLIC moonlit_options ${ARG_LIBRARIES})
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O2>)
     # A 32-bit system's older functions (stat, readdir, open) know no file above 2 GiB and no inode beyond 32 bits.
@@ -83,6 +83,7 @@ function(moonlit_room room)
       target_compile_definitions(${name} PRIVATE _FILE_OFFSET_BITS=64)
     endif()
     set_property(SOURCE ${ARG_SMALL_SOURCES} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
+    set_property(SOURCE ${ARG_FAST_SOURCES} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
     moonlit_link_rooms(${name} ${ARG_DEPENDS})
   else()
     add_library(${name} INTERFACE)
