@@ -40,6 +40,8 @@ file(REMOVE_RECURSE "${BUILD}")
 string(REPLACE "${BINARY}/" "${BUILD}/" text "${check_script}")
 file(WRITE "${BUILD}/built.cmake" "${text}")
 execute_process(COMMAND "${CMAKE_COMMAND}" -P "${BUILD}/built.cmake" RESULT_VARIABLE failed ERROR_VARIABLE errors)
+# CMake breaks a message's lines where they get too long, which depends on the build folder's name.
+string(REGEX REPLACE "[ \n]+" " " errors "${errors}")
 if(NOT failed OR NOT errors MATCHES "is not built.*moonlit_package")
   message(FATAL_ERROR "nothing is built, and this is what installing says: ${failed} ${errors}")
 endif()
