@@ -61,6 +61,12 @@ class RowStep final : public LogitsConsumer {
     if (rows.ids == nullptr && rows.embeddings == nullptr && rows.count != 0) {
       return Errorf(Code::kInvalidArgument, "rows %zu: there are neither ids nor embeddings", session);
     }
+    // Before anything as long is made.
+    const size_t most = engine_.options().chunk_tokens;
+    if (rows.count > most) {
+      return Errorf(Code::kInvalidArgument, "rows %zu: %zu rows, expected at most %zu (chunk_tokens)", session,
+                    rows.count, most);
+    }
     if (rows.outputs < MOONLIT_OUTPUT_NONE || rows.outputs > MOONLIT_OUTPUT_GENERATED) {
       return Errorf(Code::kInvalidArgument, "rows %zu: outputs is %d, expected one of moonlit_outputs", session,
                     rows.outputs);

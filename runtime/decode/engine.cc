@@ -327,6 +327,11 @@ Status Engine::CheckSpans(std::span<const SessionSpan> spans, const LogitsConsum
     if (span.outputs != Outputs::kNone && consumer == nullptr) {
       return Errorf(Code::kInvalidArgument, "step: span %zu wants logits, but nobody takes them", s);
     }
+    // Before any token is read: no array is as long as some counts.
+    if (span.tokens.size() > o.chunk_tokens) {
+      return Errorf(Code::kInvalidArgument, "step: span %zu has %zu tokens, expected at most %zu (chunk_tokens)", s,
+                    span.tokens.size(), o.chunk_tokens);
+    }
     for (size_t i = 0; i < span.tokens.size(); ++i) {
       if (span.tokens[i] == kInputRow && span.inputs != nullptr) continue;
       if (span.tokens[i] < 0 || static_cast<size_t>(span.tokens[i]) >= vocab) {
@@ -372,7 +377,9 @@ Status Engine::Prefill(Session& session, std::span<const int32_t> tokens, Output
                        size_t* reused) {
   if (tokens.empty()) return Status(Code::kInvalidArgument, "prefill: no tokens are given");
   const int64_t start = session.length();
-  const size_t needed = static_cast<size_t>(start) + tokens.size();
+  // A count that no array has must not wrap the sum.
+  const size_t held = static_cast<size_t>(start);
+  const size_t needed = tokens.size() > SIZE_MAX - held ? SIZE_MAX : held + tokens.size();
   if (needed > impl_->options.n_ctx) {
     return Errorf(Code::kExhausted,
                   "context: %zu tokens are needed (%lld held, %zu new), %zu are allowed; shorten the prompt or load "

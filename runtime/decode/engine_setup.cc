@@ -6,6 +6,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/base/round.h"
 #include "runtime/threads/topology.h"
+#include "runtime/threads/thread_count.h"
 
 namespace moonlit {
 namespace {
@@ -124,6 +125,7 @@ Result<MeasuredEngine> Engine::Measure(const LoadedModel& model, const EngineOpt
   EngineOptions& o = measured.options;
   MOONLIT_RETURN_IF_ERROR(FillDefaults(model.facts, variant, o));
   if (o.pool != nullptr) o.threads = o.pool->threads();
+  MOONLIT_RETURN_IF_ERROR(CheckThreadCount(o.threads));
   if (o.threads == 0) o.threads = DefaultThreadCount(ReadTopology()).threads;
   MOONLIT_ASSIGN_OR_RETURN(PlanOptions plan_options, MakePlanOptions(o, variant));
   plan_options.layout_only = true;

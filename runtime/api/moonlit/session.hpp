@@ -104,6 +104,9 @@ class Session {
   }
   // scales: one an adapter, or none at all, which means 1.
   Error SetAdapters(std::span<const moonlit_adapter* const> adapters, std::span<const float> scales = {}) {
+    if (!scales.empty() && scales.size() != adapters.size()) {
+      return {MOONLIT_INVALID_ARGUMENT, "SetAdapters: expected a scale for each adapter, or none"};
+    }
     moonlit_error error = {};
     moonlit_session_set_adapters(handle_.get(), adapters.data(), scales.empty() ? nullptr : scales.data(),
                                  adapters.size(), &error);
