@@ -43,14 +43,18 @@ class CustomStep final : public SamplerStep {
     if (calls_.reset != nullptr) calls_.reset(calls_.user);
   }
   StepResult Clone() const override {
-    moonlit_sampler_step calls = calls_;
-    if (calls_.clone != nullptr) {
-      calls.user = calls_.clone(calls_.user);
-      if (calls.user == nullptr) return Status(Code::kOutOfMemory, "its clone function gives NULL");
-    } else if (calls_.free_user != nullptr) {
+    if (calls_.clone == nullptr && calls_.free_user != nullptr)
       return Status(Code::kUnsupported, "it has a free_user function, but none that clones");
+    // Memory that may end is taken before there is a user who would have to be freed.
+    moonlit_sampler_step calls = calls_;
+    calls.free_user = nullptr;
+    auto clone = std::make_unique<CustomStep>(calls);
+    if (calls_.clone != nullptr) {
+      clone->calls_.user = calls_.clone(calls_.user);
+      if (clone->calls_.user == nullptr) return Status(Code::kOutOfMemory, "its clone function gives NULL");
+      clone->calls_.free_user = calls_.free_user;
     }
-    return std::unique_ptr<SamplerStep>(std::make_unique<CustomStep>(calls));
+    return std::unique_ptr<SamplerStep>(std::move(clone));
   }
 
  private:
@@ -135,7 +139,6 @@ StepResult MakeDryOf(const moonlit_sampler_step& from, const moonlit_model& mode
                   kMostRecent);
   }
   options.allowed_length = static_cast<uint32_t>(from.dry_allowed_length);
-  options.breakers.clear();
   if (from.dry_breaker_count > kMostBreakers) {
     return Errorf(Code::kInvalidArgument, "dry_breaker_count is %zu, expected at most %zu", from.dry_breaker_count,
                   kMostBreakers);

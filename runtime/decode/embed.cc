@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "runtime/decode/empty_after.h"
+
 namespace moonlit {
 namespace {
 
@@ -81,8 +83,9 @@ Result<std::vector<float>> Embed(Engine& engine, std::span<const int32_t> tokens
       return Errorf(Code::kInvalidArgument, "embed: the session holds %lld tokens, expected none: truncate it to 0",
                     static_cast<long long>(options.session->length()));
     }
+    EmptyAfter empty(*options.session);
     const Status read = Read(engine, *options.session, tokens, outputs, pooled, options, cancel);
-    const Status emptied = options.session->Truncate(0);
+    const Status emptied = empty.Now();
     MOONLIT_RETURN_IF_ERROR(read);
     MOONLIT_RETURN_IF_ERROR(emptied);
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/decode/empty_after.h"
 #include "runtime/decode/logits_file.h"
 #include "runtime/decode/logsumexp.h"
 
@@ -126,6 +127,7 @@ Result<PerplexityResult> MeasurePerplexity(Engine& engine, Session& session, std
   MOONLIT_RETURN_IF_ERROR(sum.OpenFiles(options, ids, engine.facts().files));
   std::vector<int32_t> input;
   const size_t windows = ids.size() / options.window;
+  EmptyAfter empty(session);
   Status status;
   for (size_t w = 0; w < windows && status.ok(); ++w) {
     status = ReadWindow(engine, session, ids.subspan(w * options.window, options.window), options.cancel, input, sum);
@@ -138,7 +140,7 @@ Result<PerplexityResult> MeasurePerplexity(Engine& engine, Session& session, std
       status = Errorf(Code::kCancelled, "perplexity: cancelled after window %zu of %zu", w + 1, windows);
     }
   }
-  const Status emptied = session.Truncate(0);
+  const Status emptied = empty.Now();
   MOONLIT_RETURN_IF_ERROR(status);
   MOONLIT_RETURN_IF_ERROR(emptied);
   MOONLIT_RETURN_IF_ERROR(sum.FinishFiles());

@@ -76,7 +76,7 @@ struct DryOptions {
   uint32_t allowed_length = 2;  // 0 .. kMostRecent
   uint32_t last_n = 4096;       // 0 .. kMostRecent; 0: off
   // What a repetition never spans: at most kMostBreakers texts of 1 to kMostBreakerBytes bytes.
-  std::vector<std::string> breakers = {"\n", ":", "\"", "*"};
+  std::vector<std::string> breakers = {};
 };
 // The tokenizer (null: breakers match nothing) has to outlive the step.
 StepResult MakeDry(const DryOptions& options, const Tokenizer* tokenizer);

@@ -13,6 +13,7 @@
 
 #include "runtime/api/moonlit.h"
 #include "tests/api/counting_allocator.h"
+#include "tests/api/fail_at_each.h"
 #include "tests/support/failing_new.h"
 #include "tests/support/hugging_face_folder.h"
 #include "tests/support/slowed.h"
@@ -104,35 +105,6 @@ TEST(OutOfBigMemory, OfTheAllocatorsIsACodeAndNothingIsLost) {
     }
     moonlit_model_free(model);
     EXPECT_EQ(allocator.live_blocks(), 0u) << "after request " << n;
-  }
-}
-
-// Whether a call leaves as many blocks behind as there were before.
-enum class Leaves { kNothing, kWhatOthersMayTake };
-
-// Runs `body` with operator new failing at the nth call, for rising n until it succeeds: every n at first, then with gaps.
-void FailAtEach(Failing failing, Leaves leaves, const std::function<moonlit_code(moonlit_error*)>& body) {
-  moonlit_error error = {};
-  ASSERT_EQ(body(&error), MOONLIT_OK) << error.message;  // what is made once in a process is there now
-  const size_t dense = kSlowed ? 8 : 200;
-  for (size_t n = 1;; n += 1 + n / dense) {
-    const int64_t before = LiveBlocks();
-    error = {};
-    ArmNew(n, failing);
-    const moonlit_code code = body(&error);
-    const bool failed = DisarmNew();
-    if (leaves == Leaves::kNothing) {
-      ASSERT_EQ(LiveBlocks(), before) << "failing at call " << n;
-    }
-    if (code == MOONLIT_OK) {
-      // What is only there for others' good may be left out.
-      if (!failed) return;
-      continue;
-    }
-    ASSERT_TRUE(failed) << error.message;
-    ASSERT_EQ(code, MOONLIT_OUT_OF_MEMORY) << "failing at call " << n << ": " << error.message;
-    ASSERT_EQ(error.code, code);
-    ASSERT_STRNE(error.message, "");
   }
 }
 
@@ -328,8 +300,7 @@ TEST_P(OutOfMemory, OfNewWhileAFileIsWritten) {
   EXPECT_EQ(folder.FileCount(), 1u) << "no half-written file";
 }
 
-constexpr auto kName = [](const auto& info) { return std::string(info.param == Failing::kOnce ? "Once" : "ForGood"); };
-INSTANTIATE_TEST_SUITE_P(Ways, OutOfMemory, testing::Values(Failing::kOnce, Failing::kForGood), kName);
+INSTANTIATE_TEST_SUITE_P(Ways, OutOfMemory, kFailings, kFailingName);
 
 }  // namespace
 }  // namespace moonlit::test
