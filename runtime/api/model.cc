@@ -21,9 +21,9 @@ moonlit_code Give(Code from, std::string_view message, moonlit_error* error) noe
   const auto code = static_cast<moonlit_code>(from);
   if (error != nullptr) {
     error->code = code;
-    const size_t n = std::min(message.size(), sizeof error->message - 1);
-    std::memcpy(error->message, message.data(), n);
-    error->message[n] = '\0';
+    const std::string_view fits = FrontForMessage(message, sizeof error->message - 1);
+    std::memcpy(error->message, fits.data(), fits.size());
+    error->message[fits.size()] = '\0';
   }
   return code;
 }

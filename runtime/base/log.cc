@@ -4,6 +4,8 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "runtime/base/quote.h"
+
 namespace moonlit {
 namespace {
 
@@ -36,12 +38,15 @@ LogScope::~LogScope() { current = outer_; }
 
 void Logf(LogLevel level, const char* format, ...) {
   if (current == nullptr) return;
-  char text[1024];
+  constexpr size_t kMost = 1023;
+  char text[kMost + 2];  // with the byte behind a full line, which says whether it ends within a character
   va_list args;
   va_start(args, format);
   const int length = std::vsnprintf(text, sizeof(text), format, args);
   va_end(args);
-  if (length >= 0) current->Write(level, text);
+  if (length < 0) return;
+  text[FrontForMessage(text, kMost).size()] = '\0';
+  current->Write(level, text);
 }
 
 }  // namespace moonlit

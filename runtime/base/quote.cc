@@ -43,4 +43,12 @@ std::string QuoteForMessage(std::string_view text) {
   return quoted;
 }
 
+std::string_view FrontForMessage(std::string_view text, size_t bytes) noexcept {
+  if (text.size() <= bytes) return text;
+  const auto continues = [&](size_t at) { return (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80; };
+  size_t end = bytes;
+  while (end > 0 && bytes - end < 3 && continues(end)) --end;
+  return text.substr(0, continues(end) ? bytes : end);
+}
+
 }  // namespace moonlit

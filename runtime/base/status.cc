@@ -44,16 +44,21 @@ Status Status::WithContext(std::string_view where) const {
   return Status(rep_->code, std::string(where) + ": " + rep_->message);
 }
 
+std::string FormatMessage(const char* format, va_list args) {
+  va_list again;
+  va_copy(again, args);
+  const int length = std::vsnprintf(nullptr, 0, format, again);
+  va_end(again);
+  std::string message(length > 0 ? static_cast<size_t>(length) : 0, '\0');
+  if (length > 0) std::vsnprintf(message.data(), message.size() + 1, format, args);
+  return message;
+}
+
 Status Errorf(Code code, const char* format, ...) {
   va_list args;
   va_start(args, format);
-  va_list again;
-  va_copy(again, args);
-  int length = std::vsnprintf(nullptr, 0, format, args);
+  std::string message = FormatMessage(format, args);
   va_end(args);
-  std::string message(length > 0 ? static_cast<size_t>(length) : 0, '\0');
-  if (length > 0) std::vsnprintf(message.data(), message.size() + 1, format, again);
-  va_end(again);
   return Status(code, std::move(message));
 }
 

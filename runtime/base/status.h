@@ -10,6 +10,7 @@
 // No exception crosses a room's public function: allocation failure becomes kOutOfMemory where memory is sized by input.
 #pragma once
 
+#include <cstdarg>
 #include <memory>
 #include <new>
 #include <optional>
@@ -63,6 +64,9 @@ class [[nodiscard]] Status {
   };
   std::unique_ptr<Rep> rep_;
 };
+
+// What printf would print.
+std::string FormatMessage(const char* format, va_list args);
 
 // printf-style construction: Status s = Errorf(Code::kCorrupt, "tensor %s: ...", name);
 __attribute__((format(printf, 2, 3))) Status Errorf(Code code, const char* format, ...);

@@ -44,10 +44,9 @@ std::string GgufParser::Where(const char* field, uint64_t offset) const {
 }
 
 Status GgufParser::Corrupt(const char* field, uint64_t offset, const char* format, ...) const {
-  char reason[512];
   va_list args;
   va_start(args, format);
-  std::vsnprintf(reason, sizeof(reason), format, args);
+  const std::string reason = FormatMessage(format, args);
   va_end(args);
   return Status(Code::kCorrupt,
                 Where(field, offset) + ": " + reason + "; the file is damaged, download or convert it again");

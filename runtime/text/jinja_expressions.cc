@@ -281,7 +281,7 @@ Value ExpressionParser::ReadNumber(const Token& token) {
     const auto read = std::from_chars(token.text.data(), end, value);
     if (read.ec == std::errc() && read.ptr == end) return Value(value);
   }
-  Fail(Code::kCorrupt, "line %u: the number %.64s is out of range", token.line, token.text.c_str());
+  Fail(Code::kCorrupt, "line %u: the number %s is out of range", token.line, Short(token.text).c_str());
 }
 
 }  // namespace moonlit::jinja

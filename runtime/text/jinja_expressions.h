@@ -54,8 +54,8 @@ class ExpressionParser {
     static constexpr const char* kKinds[] = {"text", "{{", "}}", "{%", "%}", "", "a string", "", "", "", "the end"};
     const Token& token = Now();
     const char* kind = kKinds[static_cast<size_t>(token.kind)];
-    Fail(Code::kCorrupt, "line %u: expected %s, found %.64s", token.line, expected,
-         *kind != '\0' ? kind : token.text.c_str());
+    Fail(Code::kCorrupt, "line %u: expected %s, found %s", token.line, expected,
+         *kind != '\0' ? kind : Short(token.text).c_str());
   }
   void ExpectOperator(const char* word) {
     if (!SkipOperator(word)) Unexpected(word);

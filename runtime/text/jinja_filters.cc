@@ -381,7 +381,7 @@ Value ApplyFilter(Machine& machine, const std::string& name, const Value& input,
   for (const auto& entry : kFilters) {
     if (entry.name == name) return entry.filter(machine, input, arguments);
   }
-  Fail(Code::kUnsupported, "the filter \"%.64s\" is not known here", name.c_str());
+  Fail(Code::kUnsupported, "the filter \"%s\" is not known here", Short(name).c_str());
 }
 
 }  // namespace moonlit::jinja

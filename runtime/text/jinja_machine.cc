@@ -228,8 +228,8 @@ void Machine::RenderSet(const Node& node, Scope& scope) try {
   if (node.name.empty()) return Assign(node.names, value, scope);
   const Value* space = Find(scope, node.name);
   if (space == nullptr || space->space() == nullptr)
-    Fail(Code::kInvalidArgument, "%.64s is no namespace, so %.64s can't be set in it", node.name.c_str(),
-         node.names[0].c_str());
+    Fail(Code::kInvalidArgument, "%s is no namespace, so %s can't be set in it", Short(node.name).c_str(),
+         Short(node.names[0]).c_str());
   Set(space->space()->variables, node.names[0], std::move(value));
 } catch (const Fault& fault) {
   Locate(fault, node.line);
@@ -349,7 +349,7 @@ Value Machine::EvaluateCall(const Node& node, Scope& scope) {
   }
   const Value function = Evaluate(called, scope);
   if (function.callable() == nullptr)
-    Fail(Code::kInvalidArgument, "%.64s is %s, so it can't be called", NameOf(called).c_str(), KindName(function));
+    Fail(Code::kInvalidArgument, "%s is %s, so it can't be called", Short(NameOf(called)).c_str(), KindName(function));
   return Call(function, EvaluateArguments(node, scope));
 }
 
@@ -397,7 +397,7 @@ Value Machine::EvaluateItem(const Node& node, Scope& scope) {
   const Value object = Evaluate(*node.children[0], scope);
   if (attribute) Step(node.name.size() / 64);
   const Value key = attribute ? Value::OfWord(node.name) : Evaluate(*node.children[1], scope);
-  if (object.IsUndefined()) Fail(Code::kInvalidArgument, "%.64s is undefined", NameOf(*node.children[0]).c_str());
+  if (object.IsUndefined()) Fail(Code::kInvalidArgument, "%s is undefined", Short(NameOf(*node.children[0])).c_str());
   const List* list = object.list();
   const Text* text = object.text();
   if (attribute || !key.IsInteger() || (list == nullptr && text == nullptr))

@@ -139,7 +139,7 @@ Value MakeDict(Machine& machine, const Arguments& arguments) {
 
 Value RaiseException(Machine&, const Arguments& arguments) {
   const Value message = arguments.Bind("raise_exception", {"message"})[0];
-  Fail(Code::kInvalidArgument, "the template says: %.400s", ToText(message).bytes().c_str());
+  Fail(Code::kInvalidArgument, "the template says: %s", Short(ToText(message).bytes(), 400).c_str());
 }
 
 Value StrftimeNow(Machine& machine, const Arguments& arguments) {
@@ -148,8 +148,11 @@ Value StrftimeNow(Machine& machine, const Arguments& arguments) {
   const auto now = static_cast<std::time_t>(machine.now());
   std::tm local = {};
   char buffer[256];
-  if (format.size() > 64 || localtime_r(&now, &local) == nullptr)
-    Fail(Code::kInvalidArgument, "strftime_now: the format is too long");
+  if (format.size() > 64)
+    Fail(Code::kInvalidArgument, "strftime_now: the format is too long, expected at most 64 bytes");
+  if (localtime_r(&now, &local) == nullptr)
+    Fail(Code::kInvalidArgument, "strftime_now: the time, %lld seconds after 1970, is no date",
+         static_cast<long long>(machine.now()));
   const size_t n = std::strftime(buffer, sizeof buffer, format.bytes().c_str(), &local);
   bool from_data = false;
   for (size_t i = 0; i < format.size(); ++i) from_data |= format.FromData(i);
@@ -277,7 +280,7 @@ bool ApplyTest(Machine& machine, const std::string& name, const Value& input, co
   if (name == "divisibleby") {
     return DivideIntegers("%", TestInteger(input, name), TestInteger(other, name)).AsInteger() == 0;
   }
-  Fail(Code::kUnsupported, "the test \"%.64s\" is not known here", name.c_str());
+  Fail(Code::kUnsupported, "the test \"%s\" is not known here", Short(name).c_str());
 }
 
 }  // namespace moonlit::jinja

@@ -70,8 +70,8 @@ class Parser : private ExpressionParser {
       return block;
     }
     Fail(Code::kUnsupported,
-         "line %u: the statement \"%.64s\"; known are if, for, set, macro, break, continue, generation", Now().line,
-         word.c_str());
+         "line %u: the statement \"%s\"; known are if, for, set, macro, break, continue, generation", Now().line,
+         Short(word).c_str());
   }
 
   NodePtr ParseIf() {

@@ -58,12 +58,11 @@ bool EqualDicts(const Dict& a, const Dict& b) {
 }  // namespace
 
 void Fail(Code code, const char* format, ...) {
-  char buffer[512];
   va_list args;
   va_start(args, format);
-  std::vsnprintf(buffer, sizeof buffer, format, args);
+  std::string message = FormatMessage(format, args);
   va_end(args);
-  throw Fault{code, buffer};
+  throw Fault{code, std::move(message)};
 }
 
 Value Value::OfList(std::vector<Value> items) {
@@ -137,9 +136,9 @@ std::vector<Value> Arguments::Bind(const char* function, const std::vector<std::
   for (const auto& [name, value] : named) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end())
-      Fail(Code::kUnsupported, "%s has no argument named %.64s that is known here", function, name.c_str());
+      Fail(Code::kUnsupported, "%s has no argument named %s that is known here", function, Short(name).c_str());
     const auto i = static_cast<size_t>(found - names.begin());
-    if (i < positional.size()) Fail(Code::kInvalidArgument, "%s got %.64s twice", function, name.c_str());
+    if (i < positional.size()) Fail(Code::kInvalidArgument, "%s got %s twice", function, Short(name).c_str());
     bound[i] = value;
   }
   return bound;

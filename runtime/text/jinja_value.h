@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/base/quote.h"
 #include "runtime/base/status.h"
 
 namespace moonlit::jinja {
@@ -26,6 +27,8 @@ struct Fault {
   Code code;
   std::string message;
 };
+// Of a name from a template, what has room in a message.
+inline std::string Short(std::string_view name, size_t bytes = 64) { return std::string(FrontForMessage(name, bytes)); }
 [[noreturn]] void Fail(Code code, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
 inline constexpr int kMostValueDepth = 100;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/base/quote.h"
 #include "runtime/json/json.h"
 
 namespace moonlit {
@@ -50,10 +51,11 @@ constexpr size_t kMostTypes = 7;      // that there are
 
 // Grows no longer than a message shows: there is one for every value, however long the names around it are.
 std::string Pointer(const std::string& parent, std::string_view key) {
+  if (parent.size() + 4 > kMostPointer) return parent;
   std::string out = parent + "/";
-  for (size_t i = 0; i < key.size() && out.size() < kMostPointer; ++i)
+  for (size_t i = 0; i < key.size() && out.size() <= kMostPointer; ++i)
     out += key[i] == '~' ? "~0" : key[i] == '/' ? "~1" : std::string(1, key[i]);
-  return parent.size() < kMostPointer ? out : parent;
+  return std::string(FrontForMessage(out, kMostPointer));
 }
 
 class Converter {
@@ -79,7 +81,7 @@ class Converter {
   };
 
   static Status Fault(Code code, const std::string& pointer, const char* what) {
-    return Errorf(code, "JSON schema, at \"#%.200s\": %s", pointer.c_str(), what);
+    return Errorf(code, "JSON schema, at \"#%s\": %s", pointer.c_str(), what);
   }
   Status Define(const std::string& name, const std::string& body) {
     if (out_.size() + body.size() > kMostGrammarText)

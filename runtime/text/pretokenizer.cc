@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runtime/base/quote.h"
 #include "runtime/text/utf8.h"
 
 namespace moonlit {
@@ -141,11 +142,10 @@ Result<PreTokenizer> PreTokenizer::Create(std::string_view name) {
     }
     return result;
   }
-  const int shown = static_cast<int>(std::min<size_t>(name.size(), 64));
   return Errorf(Code::kUnsupported,
-                "tokenizer.ggml.pre is \"%.*s\", a pre-tokenizer this build does not know; if the model's words are "
+                "tokenizer.ggml.pre is %s, a pre-tokenizer this build does not know; if the model's words are "
                 "cut as those of a known one (qwen2, llama-bpe, gpt-2, ...), name it with --pre",
-                shown, name.data());
+                QuoteForMessage(name).c_str());
 }
 
 Status PreTokenizer::Split(std::string_view text, std::vector<size_t>* lengths) const {

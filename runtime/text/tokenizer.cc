@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "runtime/base/quote.h"
 #include "runtime/text/bpe.h"
 #include "runtime/text/special_split.h"
 #include "runtime/text/spm.h"
@@ -73,9 +74,9 @@ Result<std::unique_ptr<const Tokenizer>> Tokenizer::Create(TokenizerData data) t
     MOONLIT_ASSIGN_OR_RETURN(tokenizer, CreateWordPieceTokenizer(&data));
   } else {
     return Errorf(Code::kUnsupported,
-                  "tokenizer.ggml.model is \"%.64s\"; this build knows llama (SentencePiece), gpt2 and gemma4 (BPE) "
+                  "tokenizer.ggml.model is %s; this build knows llama (SentencePiece), gpt2 and gemma4 (BPE) "
                   "and bert (WordPiece)",
-                  data.model.c_str());
+                  QuoteForMessage(data.model).c_str());
   }
   const SpecialTokens& special = tokenizer->special();
   tokenizer->add_bos_ =

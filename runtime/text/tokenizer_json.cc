@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "runtime/base/quote.h"
 #include "runtime/json/json.h"
 #include "runtime/text/pretokenizer.h"
 #include "runtime/text/sentencepiece_model.h"
@@ -97,7 +98,7 @@ class Importer {
     for (size_t i = 0; i < decoder.size(); ++i) {
       const std::string id(decoder.Key(i));
       if (id.empty() || id.size() > 8 || id.find_first_not_of("0123456789") != std::string::npos)
-        return Broken("added_tokens_decoder: expected an id, found \"" + id.substr(0, 40) + "\"");
+        return Broken("added_tokens_decoder: expected an id, found \"" + std::string(FrontForMessage(id, 40)) + "\"");
       MOONLIT_RETURN_IF_ERROR(AddToken(decoder[i], uint64_t{std::stoul(id)}, true));
     }
     WarnOfBeyond();
@@ -129,7 +130,7 @@ class Importer {
     if (!model.is_object() || (type.empty() ? !model.Has("merges") : type != "BPE")) {
       return Errorf(Code::kUnsupported,
                     "%s: model of type \"%s\": this build reads BPE, byte-level or with byte fallback, and WordPiece",
-                    kFile, type.substr(0, 40).c_str());
+                    kFile, std::string(FrontForMessage(type, 40)).c_str());
     }
     const bool pieces = json_parts::Flag(model, "byte_fallback", false);
     return pieces ? json_parts::JsonKind::kPieces : json_parts::JsonKind::kBytes;
@@ -177,14 +178,15 @@ class Importer {
     return Errorf(Code::kUnsupported,
                   "%s: post_processor puts \"%s\" before a text and \"%s\" behind it, where tokenizer_config.json's "
                   "cls_token and sep_token belong: this build can't compute it",
-                  kFile, before.substr(0, 60).c_str(), after.substr(0, 60).c_str());
+                  kFile, std::string(FrontForMessage(before, 60)).c_str(),
+                  std::string(FrontForMessage(after, 60)).c_str());
   }
 
   // Places a token; ids are those of rows of the embedding.
   Status Place(const std::string& token, const Id& id, TokenType type, bool replace) {
     if (!id.known || id.number >= most_) {
-      return Broken("token \"" + token.substr(0, 40) + "\": expected an id below " + std::to_string(most_) +
-                    ", found " + id.Shown());
+      return Broken("token \"" + std::string(FrontForMessage(token, 40)) + "\": expected an id below " +
+                    std::to_string(most_) + ", found " + id.Shown());
     }
     const auto index = static_cast<size_t>(id.number);
     if (index >= data_.tokens.size()) {
@@ -230,7 +232,7 @@ class Importer {
     if (beyond_ == 0) return;
     Logf(LogLevel::kWarning,
          "%s: %zu added tokens, the first of them \"%s\", lie beyond the embedding's %zu rows; not used", kFile,
-         beyond_, first_beyond_.substr(0, 60).c_str(), files_.vocab_size);
+         beyond_, std::string(FrontForMessage(first_beyond_, 60)).c_str(), files_.vocab_size);
   }
 
   static bool HasMetaSpace(const std::string& token) { return token.find(kMetaSpace) != std::string::npos; }
@@ -386,7 +388,7 @@ class Importer {
           Code::kUnsupported,
           "%s: post_processor puts the token \"%s\" beside a text, which is not the one that tokenizer_config.json "
           "names for that end: this build can't compute it",
-          kFile, token.substr(0, 60).c_str());
+          kFile, std::string(FrontForMessage(token, 60)).c_str());
     };
     MOONLIT_ASSIGN_OR_RETURN(data_.add_bos, decide("add_bos_token", before, data_.bos_id));
     MOONLIT_ASSIGN_OR_RETURN(data_.add_eos, decide("add_eos_token", after, data_.eos_id));

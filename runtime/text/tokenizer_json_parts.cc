@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/base/quote.h"
 #include "runtime/text/pretokenizer.h"
 #include "runtime/text/replace_all.h"
 #include "runtime/text/utf8.h"
@@ -149,7 +150,8 @@ Result<PreTokenizerName> FindPreTokenizer(const Json& tokenizer, std::string_vie
                   near.c_str(), ignore_merges ? "true" : "false");
   }
   std::string shown = steps.foreign;
-  for (const std::string& pattern : steps.patterns) shown += (shown.empty() ? "" : ", then ") + pattern.substr(0, 200);
+  for (const std::string& pattern : steps.patterns)
+    shown += (shown.empty() ? "" : ", then ") + std::string(FrontForMessage(pattern, 200));
   return Errorf(
       Code::kUnsupported,
       "tokenizer.json cuts words by %s, which is no pre-tokenizer that this build knows; if they are cut as those of a "

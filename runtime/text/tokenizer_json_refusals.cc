@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/quote.h"
 #include "runtime/text/tokenizer_json_parts.h"
 #include "runtime/text/utf8.h"
 
@@ -87,7 +88,7 @@ Status RefuseAddedTokens(const Json& tokenizer, JsonKind kind) {
         continue;
       return Errorf(Code::kUnsupported,
                     "tokenizer.json: added_tokens: token \"%s\" has %s, which this build can't compute",
-                    content.substr(0, 60).c_str(), field);
+                    std::string(FrontForMessage(content, 60)).c_str(), field);
     }
   }
   return Status();
