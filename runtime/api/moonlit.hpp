@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thin C++20 layer over moonlit.h: the same functions with owners, spans and strings. Header only; no exception is thrown.
+// A thin C++20 layer over moonlit.h: the same functions with owners, spans and strings. Header only. It throws
+// nothing of its own; the strings and vectors that it makes may throw std::bad_alloc. Functions given to it must not throw.
 //
 //   auto model = moonlit::api::Model::Load("poet");
 //   if (!model) { std::cerr << model.error().message; return 1; }

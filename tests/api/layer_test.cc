@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -117,6 +120,59 @@ TEST(Layer, WritesFiles) {
   EXPECT_LT(second->bytes, first->bytes);
   EXPECT_EQ(moonlit::api::Quantize("there-is-none.gguf", small).error().code, MOONLIT_NOT_FOUND);
   moonlit::api::RemoveUnfinishedFiles();  // of which there are none
+}
+
+// What a call gives may have grown since it was asked how long it is.
+TEST(Layer, ResultsThatGrowAreTakenWhole) {
+  size_t calls = 0;
+  const auto filled =
+      moonlit::api::Filled<std::vector<int32_t>>(1, [&](int32_t* ids, size_t capacity, size_t* count, moonlit_error*) {
+        *count = ++calls * 3;
+        for (size_t i = 0; i < std::min(*count, capacity); ++i) ids[i] = 7;
+        if (calls > 4) *count = 2;
+        return MOONLIT_OK;
+      });
+  ASSERT_TRUE(filled);
+  EXPECT_EQ(calls, 5u);
+  EXPECT_EQ(*filled, std::vector<int32_t>(2, 7));
+  const auto refused = moonlit::api::Filled<std::string>(1, [&](char*, size_t, size_t*, moonlit_error* error) {
+    *error = {MOONLIT_BUSY, "not now"};
+    return error->code;
+  });
+  EXPECT_EQ(refused.error().code, MOONLIT_BUSY);
+}
+
+TEST(Layer, EmptyFunctionsAreRefusedWhereOneIsNeeded) {
+  auto model = Model::Load("poet", Small());
+  ASSERT_TRUE(model) << model.error().message;
+  auto session = model->NewSession();
+  auto sampler = model->NewSampler(1);
+  ASSERT_TRUE(session && sampler);
+  EXPECT_EQ(session->Write({}).code, MOONLIT_INVALID_ARGUMENT);
+  EXPECT_EQ(session->Read({}).code, MOONLIT_INVALID_ARGUMENT);
+  EXPECT_EQ(sampler->AppendCustom({}).code, MOONLIT_INVALID_ARGUMENT);
+}
+
+// A function of an application's own whose copy can't be made.
+struct Uncopied {
+  explicit Uncopied(const bool* throws) : throws_(throws) {}
+  Uncopied(const Uncopied& other) : throws_(other.throws_) {
+    if (*throws_) throw std::runtime_error("no copy");
+  }
+  size_t operator()(std::span<moonlit_token_logit> tokens) const { return tokens.size(); }
+  const bool* throws_;
+};
+
+TEST(Layer, ACustomStepThatCannotBeCopiedIsACode) {
+  auto model = Model::Load("poet", Small());
+  ASSERT_TRUE(model) << model.error().message;
+  auto sampler = model->NewSampler(1);
+  ASSERT_TRUE(sampler);
+  bool throws = false;
+  ASSERT_FALSE(sampler->AppendCustom(Uncopied(&throws)));
+  EXPECT_TRUE(sampler->Clone());
+  throws = true;
+  EXPECT_EQ(sampler->Clone().error().code, MOONLIT_OUT_OF_MEMORY);
 }
 
 }  // namespace

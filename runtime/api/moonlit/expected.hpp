@@ -2,6 +2,7 @@
 // Errors, values that may be one instead, and the version. Part of moonlit.hpp.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,6 +38,22 @@ class [[nodiscard]] Expected {
 };
 
 inline Error MakeError(const moonlit_error& error) { return Error{error.code, error.message}; }
+
+// The result of a function that writes into the caller's array and says how much there is: call(data, capacity, &count, &error), made
+// again with as much room until all of it fits. `first`: elements to begin with.
+template <typename Values, typename Call>
+Expected<Values> Filled(size_t first, const Call& call) {
+  Values values;
+  for (size_t room = first;;) {
+    values.resize(room);
+    moonlit_error error = {};
+    if (call(values.data(), values.size(), &room, &error) != MOONLIT_OK) return MakeError(error);
+    const bool fits = room <= values.size();
+    if (!fits) continue;
+    values.resize(room);
+    return values;
+  }
+}
 
 inline const char* Version() { return moonlit_version(); }
 

@@ -53,17 +53,8 @@ class Model {
     return keys;
   }
   Expected<std::string> Metadata(const std::string& key) const {
-    std::string text(64, '\0');
-    size_t length = 0;
-    moonlit_error error = {};
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      if (moonlit_model_metadata(handle_.get(), key.c_str(), text.data(), text.size(), &length, &error) != MOONLIT_OK)
-        return MakeError(error);
-      const bool fits = length <= text.size();
-      text.resize(length);
-      if (fits) break;
-    }
-    return text;
+    return Filled<std::string>(64,
+                               [&](auto... out) { return moonlit_model_metadata(handle_.get(), key.c_str(), out...); });
   }
   // What Load would take; see moonlit_plan_memory.
   static Expected<moonlit_memory> PlanMemory(const std::string& path,
@@ -103,63 +94,21 @@ class Model {
   }
   // `flags`: see moonlit_tokenize; by default a text from its beginning, without names of control tokens.
   Expected<std::vector<int32_t>> Tokenize(std::string_view text, int flags = MOONLIT_ADD_SPECIAL) const {
-    std::vector<int32_t> ids(text.size() + 8);
-    size_t count = 0;
-    moonlit_error error = {};
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      if (moonlit_tokenize(handle_.get(), text.data(), text.size(), flags, ids.data(), ids.size(), &count, &error) !=
-          MOONLIT_OK) {
-        return MakeError(error);
-      }
-      const bool fits = count <= ids.size();
-      ids.resize(count);
-      if (fits) break;
-    }
-    return ids;
+    return Filled<std::vector<int32_t>>(text.size() + 8, [&](auto... out) {
+      return moonlit_tokenize(handle_.get(), text.data(), text.size(), flags, out...);
+    });
   }
   Expected<std::string> Detokenize(std::span<const int32_t> ids, bool show_special = false) const {
-    std::string text(ids.size() * 8 + 8, '\0');
-    size_t length = 0;
-    moonlit_error error = {};
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      if (moonlit_detokenize(handle_.get(), ids.data(), ids.size(), show_special ? 1 : 0, text.data(), text.size(),
-                             &length, &error) != MOONLIT_OK) {
-        return MakeError(error);
-      }
-      const bool fits = length <= text.size();
-      text.resize(length);
-      if (fits) break;
-    }
-    return text;
+    return Filled<std::string>(ids.size() * 8 + 8, [&](auto... out) {
+      return moonlit_detokenize(handle_.get(), ids.data(), ids.size(), show_special ? 1 : 0, out...);
+    });
   }
   Expected<std::string> TokenBytes(int32_t id, bool show_special = false) const {
-    std::string bytes(32, '\0');
-    size_t length = 0;
-    moonlit_error error = {};
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      if (moonlit_token_bytes(handle_.get(), id, show_special ? 1 : 0, bytes.data(), bytes.size(), &length, &error) !=
-          MOONLIT_OK) {
-        return MakeError(error);
-      }
-      const bool fits = length <= bytes.size();
-      bytes.resize(length);
-      if (fits) break;
-    }
-    return bytes;
+    return Filled<std::string>(
+        32, [&](auto... out) { return moonlit_token_bytes(handle_.get(), id, show_special ? 1 : 0, out...); });
   }
   Expected<std::string> TokenText(int32_t id) const {
-    std::string text(32, '\0');
-    size_t length = 0;
-    moonlit_error error = {};
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      if (moonlit_token_text(handle_.get(), id, text.data(), text.size(), &length, &error) != MOONLIT_OK) {
-        return MakeError(error);
-      }
-      const bool fits = length <= text.size();
-      text.resize(length);
-      if (fits) break;
-    }
-    return text;
+    return Filled<std::string>(32, [&](auto... out) { return moonlit_token_text(handle_.get(), id, out...); });
   }
   // -1: the model has none.
   int32_t SpecialToken(moonlit_special kind) const { return moonlit_token_special(handle_.get(), kind); }
@@ -175,36 +124,16 @@ class Model {
   Expected<std::vector<int32_t>> ChatTokenize(std::span<const ChatMessage> messages,
                                               const moonlit_chat_options& options = ChatOptions()) const {
     const std::vector<moonlit_chat_message> list = ToMessages(messages);
-    std::vector<int32_t> ids(256);
-    size_t count = 0;
-    moonlit_error error = {};
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      if (moonlit_chat_tokenize(handle_.get(), list.data(), list.size(), &options, ids.data(), ids.size(), &count,
-                                &error) != MOONLIT_OK) {
-        return MakeError(error);
-      }
-      const bool fits = count <= ids.size();
-      ids.resize(count);
-      if (fits) break;
-    }
-    return ids;
+    return Filled<std::vector<int32_t>>(256, [&](auto... out) {
+      return moonlit_chat_tokenize(handle_.get(), list.data(), list.size(), &options, out...);
+    });
   }
   Expected<std::string> ChatRender(std::span<const ChatMessage> messages,
                                    const moonlit_chat_options& options = ChatOptions()) const {
     const std::vector<moonlit_chat_message> list = ToMessages(messages);
-    std::string text(1024, '\0');
-    size_t length = 0;
-    moonlit_error error = {};
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      if (moonlit_chat_render(handle_.get(), list.data(), list.size(), &options, text.data(), text.size(), &length,
-                              &error) != MOONLIT_OK) {
-        return MakeError(error);
-      }
-      const bool fits = length <= text.size();
-      text.resize(length);
-      if (fits) break;
-    }
-    return text;
+    return Filled<std::string>(1024, [&](auto... out) {
+      return moonlit_chat_render(handle_.get(), list.data(), list.size(), &options, out...);
+    });
   }
   Expected<Grammar> NewGrammar(std::string_view text, const std::string& root = "root") const {
     moonlit_grammar* grammar = nullptr;

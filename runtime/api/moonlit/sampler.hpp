@@ -46,13 +46,24 @@ class Sampler {
   // keep(tokens) returns how many are left, at the front; a clone has a copy of it.
   Error AppendCustom(std::function<size_t(std::span<moonlit_token_logit> tokens)> keep) {
     using Keep = std::function<size_t(std::span<moonlit_token_logit>)>;
+    if (!keep) return {MOONLIT_INVALID_ARGUMENT, "AppendCustom: the function is empty"};
     auto user = std::make_unique<Keep>(std::move(keep));
     moonlit_sampler_step step = Step(MOONLIT_SAMPLER_CUSTOM);
     step.user = user.get();
     step.apply = [](void* fn, moonlit_token_logit* tokens, size_t count) {
       return (*static_cast<Keep*>(fn))({tokens, count});
     };
-    step.clone = [](const void* fn) -> void* { return new Keep(*static_cast<const Keep*>(fn)); };
+    step.clone = [](const void* fn) -> void* {
+#ifdef __cpp_exceptions
+      try {
+        return new Keep(*static_cast<const Keep*>(fn));
+      } catch (...) {  // by a copy's constructor, for one
+        return nullptr;
+      }
+#else
+      return new Keep(*static_cast<const Keep*>(fn));
+#endif
+    };
     step.free_user = [](void* fn) { delete static_cast<Keep*>(fn); };
     Error error = Append(step);
     if (error.code == MOONLIT_OK) user.release();

@@ -80,6 +80,7 @@ class Session {
   // write(bytes), read(bytes): return false to give up. See moonlit_session_write and moonlit_session_read.
   Error Write(const std::function<bool(std::span<const uint8_t> bytes)>& write) {
     using Function = std::function<bool(std::span<const uint8_t>)>;
+    if (!write) return {MOONLIT_INVALID_ARGUMENT, "Write: the function is empty"};
     moonlit_error error = {};
     auto call = [](void* user, const void* bytes, size_t size) {
       return (*static_cast<const Function*>(user))({static_cast<const uint8_t*>(bytes), size}) ? 0 : 1;
@@ -89,6 +90,7 @@ class Session {
   }
   Error Read(const std::function<bool(std::span<uint8_t> bytes)>& read, int flags = 0) {
     using Function = std::function<bool(std::span<uint8_t>)>;
+    if (!read) return {MOONLIT_INVALID_ARGUMENT, "Read: the function is empty"};
     moonlit_error error = {};
     auto call = [](void* user, void* bytes, size_t size) {
       return (*static_cast<const Function*>(user))({static_cast<uint8_t*>(bytes), size}) ? 0 : 1;
