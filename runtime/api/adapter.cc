@@ -8,6 +8,7 @@
 
 using moonlit::Code;
 using moonlit::Status;
+using moonlit::api::CheckArray;
 using moonlit::api::Guard;
 using moonlit::api::NotNull;
 
@@ -15,7 +16,7 @@ namespace moonlit::api {
 
 Result<std::shared_ptr<const AdapterSet>> CombineAdapters(Engine& engine, const moonlit_adapter* const* adapters,
                                                           const float* scales, size_t count) {
-  MOONLIT_RETURN_IF_ERROR(NotNull(adapters, count, "adapters"));
+  MOONLIT_RETURN_IF_ERROR(CheckArray(adapters, count, "adapters"));
   std::vector<AdapterUse> uses;
   for (size_t i = 0; i < count; ++i) {
     MOONLIT_RETURN_IF_ERROR(NotNull(adapters[i], "an adapter"));

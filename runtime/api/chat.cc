@@ -27,6 +27,7 @@ Result<RenderedChat> RenderChat(const moonlit_model& model, const moonlit_chat_m
   for (size_t i = 0; i < count; ++i) {
     if (messages[i].role == nullptr || (messages[i].content == nullptr && messages[i].content_length > 0))
       return Errorf(Code::kInvalidArgument, "message %zu: role and content must not be NULL", i);
+    MOONLIT_RETURN_IF_ERROR(CheckArray(messages[i].content, messages[i].content_length, "a message's content"));
     list.push_back({messages[i].role, {messages[i].content, messages[i].content_length}});
   }
   ChatInput input;
@@ -44,6 +45,7 @@ Result<RenderedChat> RenderChat(const moonlit_model& model, const moonlit_chat_m
 }  // namespace moonlit::api
 
 using moonlit::Status;
+using moonlit::api::CheckArray;
 using moonlit::api::Guard;
 using moonlit::api::NotNull;
 
@@ -65,7 +67,7 @@ moonlit_code moonlit_chat_tokenize(const moonlit_model* model, const moonlit_cha
                                    size_t message_count, const moonlit_chat_options* options, int32_t* ids,
                                    size_t capacity, size_t* id_count, moonlit_error* error) {
   return Guard(model, error, [&]() -> Status {
-    MOONLIT_RETURN_IF_ERROR(NotNull(messages, message_count, "messages"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(messages, message_count, "messages"));
     MOONLIT_RETURN_IF_ERROR(NotNull(ids, capacity, "ids"));
     MOONLIT_RETURN_IF_ERROR(NotNull(id_count, "id_count"));
     MOONLIT_ASSIGN_OR_RETURN(const moonlit::RenderedChat chat,
@@ -81,7 +83,7 @@ moonlit_code moonlit_chat_render(const moonlit_model* model, const moonlit_chat_
                                  const moonlit_chat_options* options, char* text, size_t capacity, size_t* length,
                                  moonlit_error* error) {
   return Guard(model, error, [&]() -> Status {
-    MOONLIT_RETURN_IF_ERROR(NotNull(messages, message_count, "messages"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(messages, message_count, "messages"));
     MOONLIT_RETURN_IF_ERROR(NotNull(text, capacity, "text"));
     MOONLIT_RETURN_IF_ERROR(NotNull(length, "length"));
     MOONLIT_ASSIGN_OR_RETURN(const moonlit::RenderedChat chat,

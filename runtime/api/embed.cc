@@ -9,6 +9,7 @@
 using moonlit::Code;
 using moonlit::Errorf;
 using moonlit::Status;
+using moonlit::api::CheckArray;
 using moonlit::api::Guard;
 using moonlit::api::NotNull;
 
@@ -35,7 +36,7 @@ moonlit_code moonlit_embed(const moonlit_model* model, const int32_t* ids, size_
                            const moonlit_embed_options* given, float* vector, size_t capacity, size_t* width,
                            moonlit_error* error) {
   return Guard(model, error, [&]() -> Status {
-    MOONLIT_RETURN_IF_ERROR(NotNull(ids, count, "ids"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(ids, count, "ids"));
     MOONLIT_RETURN_IF_ERROR(NotNull(vector, capacity, "vector"));
     MOONLIT_RETURN_IF_ERROR(NotNull(width, "width"));
     MOONLIT_ASSIGN_OR_RETURN(const moonlit_embed_options from,
@@ -47,10 +48,10 @@ moonlit_code moonlit_embed(const moonlit_model* model, const int32_t* ids, size_
     }
     if (!model->engine) return Errorf(Code::kInvalidArgument, "the model was loaded with vocab_only");
     moonlit::EmbedOptions options{.pooling = kPoolings[from.pooling], .normalise = from.raw == 0};
-    moonlit::api::SessionUse use;
+    moonlit::api::Use use;
     if (from.session != nullptr) {
       MOONLIT_RETURN_IF_ERROR(CheckSession(from, *model));
-      MOONLIT_RETURN_IF_ERROR(use.Take(from.session));
+      MOONLIT_RETURN_IF_ERROR(use.Take(from.session, "session"));
       options.session = from.session->session.get();
     }
     MOONLIT_ASSIGN_OR_RETURN(options.adapters, moonlit::api::CombineAdapters(*model->engine, from.adapters,
@@ -60,7 +61,7 @@ moonlit_code moonlit_embed(const moonlit_model* model, const int32_t* ids, size_
     }
     MOONLIT_ASSIGN_OR_RETURN(const std::vector<float> found,
                              moonlit::Embed(*model->engine, {ids, count}, options,
-                                            from.session == nullptr ? nullptr : &from.session->cancel));
+                                            from.session == nullptr ? nullptr : from.session->turn.cancelled()));
     std::copy_n(found.begin(), std::min(found.size(), capacity), vector);
     *width = found.size();
     return Status();

@@ -31,6 +31,7 @@ Status NewHandle(const moonlit_model* model, Result<Grammar> made, moonlit_gramm
 }  // namespace moonlit::api
 
 using moonlit::Status;
+using moonlit::api::CheckArray;
 using moonlit::api::Guard;
 using moonlit::api::NotNull;
 
@@ -39,7 +40,7 @@ extern "C" {
 moonlit_code moonlit_grammar_new(const moonlit_model* model, const char* text, size_t length, const char* root,
                                  moonlit_grammar** grammar, moonlit_error* error) {
   return Guard(model, error, [&]() -> Status {
-    MOONLIT_RETURN_IF_ERROR(NotNull(text, length, "text"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(text, length, "text"));
     MOONLIT_RETURN_IF_ERROR(NotNull(grammar, "grammar"));
     return moonlit::api::NewHandle(model, moonlit::Grammar::Parse({text, length}, root != nullptr ? root : "root"),
                                    grammar);
@@ -49,7 +50,7 @@ moonlit_code moonlit_grammar_new(const moonlit_model* model, const char* text, s
 moonlit_code moonlit_grammar_new_json(const moonlit_model* model, const char* schema, size_t length,
                                       moonlit_grammar** grammar, moonlit_error* error) {
   return Guard(model, error, [&]() -> Status {
-    MOONLIT_RETURN_IF_ERROR(NotNull(schema, length, "schema"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(schema, length, "schema"));
     MOONLIT_RETURN_IF_ERROR(NotNull(grammar, "grammar"));
     return moonlit::api::NewHandle(model, moonlit::Grammar::FromJsonSchema({schema, length}), grammar);
   });

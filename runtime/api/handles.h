@@ -3,7 +3,7 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -14,6 +14,7 @@
 
 #include "runtime/api/metadata_texts.h"
 #include "runtime/api/moonlit.h"
+#include "runtime/api/turn.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/decode/engine.h"
@@ -33,8 +34,7 @@ struct moonlit_session {
   moonlit_model* model;
   std::unique_ptr<moonlit::StepTap> tap;  // outlives the session that it looks at
   std::unique_ptr<moonlit::Session> session;
-  std::atomic<bool> cancel{false};
-  std::atomic<bool> busy{false};  // a call uses it, callbacks included
+  moonlit::api::Turn turn;  // a call's, callbacks included
 };
 
 struct moonlit_adapter {
@@ -76,8 +76,17 @@ inline Status NotNull(const void* pointer, const char* name) {
   if (pointer != nullptr) return Status();
   return Errorf(Code::kInvalidArgument, "%s must not be NULL", name);
 }
-inline Status NotNull(const void* array, size_t count, const char* name) {
-  return count == 0 ? Status() : NotNull(array, name);
+// The same for an array that is written to.
+inline Status NotNull(const void* array, size_t capacity, const char* name) {
+  return capacity == 0 ? Status() : NotNull(array, name);
+}
+// The same for an array that is read; kInvalidArgument also for a count that none has.
+template <typename Element>
+Status CheckArray(const Element* array, size_t count, const char* name) {
+  if (count == 0) return Status();
+  if (count > PTRDIFF_MAX / sizeof(Element))
+    return Errorf(Code::kInvalidArgument, "%s: their count is %zu, which no array has", name, count);
+  return NotNull(array, name);
 }
 
 // The same for a call on a model, whose log it is.
@@ -90,27 +99,26 @@ moonlit_code Guard(const moonlit_model* model, moonlit_error* error, const Body&
   });
 }
 
-// The only use of a session at that time, until the end of this object.
-class SessionUse {
+// The only use of a session or a sampler at that time, until the end of this object.
+class Use {
  public:
-  SessionUse() = default;
-  SessionUse(SessionUse&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
-  ~SessionUse() {
-    if (session_ != nullptr) session_->busy.store(false, std::memory_order_release);
+  Use() = default;
+  Use(Use&& other) noexcept : turn_(std::exchange(other.turn_, nullptr)) {}
+  ~Use() {
+    if (turn_ != nullptr) turn_->End();
   }
-  // kBusy; kInvalidArgument for null. A call to cancel counts from here on.
-  Status Take(moonlit_session* session) {
-    MOONLIT_RETURN_IF_ERROR(NotNull(session, "session"));
-    if (session->busy.exchange(true, std::memory_order_acquire)) {
-      return Status(Code::kBusy, "the session is in use by another call; one call at a time may use it");
-    }
-    session_ = session;
-    session->cancel.store(false);
+  // kBusy; kInvalidArgument for null. `name`: what it is called. A call to cancel counts from here on.
+  template <typename Handle>
+  Status Take(Handle* handle, const char* name) {
+    MOONLIT_RETURN_IF_ERROR(NotNull(handle, name));
+    if (!handle->turn.Begin())
+      return Errorf(Code::kBusy, "the %s is in use by another call; one call at a time may use it", name);
+    turn_ = &handle->turn;
     return Status();
   }
 
  private:
-  moonlit_session* session_ = nullptr;
+  Turn* turn_ = nullptr;
 };
 
 // The same for a call that uses a session.
@@ -118,8 +126,8 @@ template <typename Body>
 moonlit_code Guard(moonlit_session* session, moonlit_error* error, const Body& body) {
   const LogScope scope(session == nullptr ? nullptr : &session->model->log);
   return Guard(error, [&]() -> Status {
-    SessionUse use;
-    MOONLIT_RETURN_IF_ERROR(use.Take(session));
+    Use use;
+    MOONLIT_RETURN_IF_ERROR(use.Take(session, "session"));
     return body();
   });
 }

@@ -41,6 +41,7 @@ Status CheckToken(const moonlit_model& model, int32_t id) {
 
 using moonlit::Code;
 using moonlit::Status;
+using moonlit::api::CheckArray;
 using moonlit::api::Guard;
 using moonlit::api::NotNull;
 
@@ -127,7 +128,7 @@ moonlit_code moonlit_model_metadata(const moonlit_model* model, const char* key,
 moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size_t length, int flags, int32_t* ids,
                               size_t capacity, size_t* count, moonlit_error* error) {
   return Guard(model, error, [&]() -> Status {
-    MOONLIT_RETURN_IF_ERROR(NotNull(text, length, "text"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(text, length, "text"));
     MOONLIT_RETURN_IF_ERROR(NotNull(ids, capacity, "ids"));
     MOONLIT_RETURN_IF_ERROR(NotNull(count, "count"));
     moonlit::EncodeOptions options;
@@ -143,7 +144,7 @@ moonlit_code moonlit_tokenize(const moonlit_model* model, const char* text, size
 moonlit_code moonlit_detokenize(const moonlit_model* model, const int32_t* ids, size_t count, int show_special,
                                 char* text, size_t capacity, size_t* length, moonlit_error* error) {
   return Guard(model, error, [&]() -> Status {
-    MOONLIT_RETURN_IF_ERROR(NotNull(ids, count, "ids"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(ids, count, "ids"));
     MOONLIT_RETURN_IF_ERROR(NotNull(text, capacity, "text"));
     MOONLIT_RETURN_IF_ERROR(NotNull(length, "length"));
     moonlit::DecodeOptions options;

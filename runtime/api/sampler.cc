@@ -208,9 +208,9 @@ NamedStep MakeStep(const moonlit_sampler_step& from, const moonlit_model& model)
 using moonlit::Code;
 using moonlit::Errorf;
 using moonlit::Status;
+using moonlit::api::CheckArray;
 using moonlit::api::Guard;
 using moonlit::api::NotNull;
-using moonlit::api::SamplerUse;
 
 extern "C" {
 
@@ -250,9 +250,7 @@ moonlit_code moonlit_sampler_new(const moonlit_model* model, uint64_t seed, moon
 void moonlit_sampler_free(moonlit_sampler* sampler) { delete sampler; }
 
 moonlit_code moonlit_sampler_append(moonlit_sampler* sampler, const moonlit_sampler_step* given, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
-    const SamplerUse use(sampler);
-    MOONLIT_RETURN_IF_ERROR(use.status());
+  return Guard(sampler, error, [&]() -> Status {
     MOONLIT_RETURN_IF_ERROR(NotNull(given, "step"));
     MOONLIT_ASSIGN_OR_RETURN(const moonlit_sampler_step from,
                              moonlit::api::ReadSized(given, "moonlit_sampler_step", moonlit_sampler_step_init));
@@ -266,28 +264,24 @@ moonlit_code moonlit_sampler_append(moonlit_sampler* sampler, const moonlit_samp
 
 moonlit_code moonlit_sampler_apply(moonlit_sampler* sampler, const float* logits, size_t n_vocab, int32_t* id,
                                    moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
-    const SamplerUse use(sampler);
-    MOONLIT_RETURN_IF_ERROR(use.status());
+  return Guard(sampler, error, [&]() -> Status {
     MOONLIT_RETURN_IF_ERROR(NotNull(logits, "logits"));
     MOONLIT_RETURN_IF_ERROR(NotNull(id, "id"));
     const size_t expected = moonlit::api::VocabOf(*sampler->model);
     if (n_vocab != expected)
       return Errorf(Code::kInvalidArgument, "sampler: there are %zu logits, the model has %zu tokens", n_vocab,
                     expected);
-    MOONLIT_ASSIGN_OR_RETURN(*id, sampler->chain.Next({logits, n_vocab}, &sampler->cancel));
+    MOONLIT_ASSIGN_OR_RETURN(*id, sampler->chain.Next({logits, n_vocab}, sampler->turn.cancelled()));
     return Status();
   });
 }
 
 void moonlit_sampler_cancel(moonlit_sampler* sampler) {
-  if (sampler != nullptr) sampler->cancel.store(true);
+  if (sampler != nullptr) sampler->turn.Cancel();
 }
 
 moonlit_code moonlit_sampler_accept(moonlit_sampler* sampler, int32_t id, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
-    const SamplerUse use(sampler);
-    MOONLIT_RETURN_IF_ERROR(use.status());
+  return Guard(sampler, error, [&]() -> Status {
     const size_t n_vocab = moonlit::api::VocabOf(*sampler->model);
     if (id < 0 || static_cast<size_t>(id) >= n_vocab)
       return Errorf(Code::kInvalidArgument, "sampler: token %d: the vocabulary has tokens 0 to %zu", id, n_vocab - 1);
@@ -297,10 +291,8 @@ moonlit_code moonlit_sampler_accept(moonlit_sampler* sampler, int32_t id, moonli
 
 moonlit_code moonlit_sampler_accept_prompt(moonlit_sampler* sampler, const int32_t* ids, size_t count,
                                            moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
-    const SamplerUse use(sampler);
-    MOONLIT_RETURN_IF_ERROR(use.status());
-    MOONLIT_RETURN_IF_ERROR(NotNull(ids, count, "ids"));
+  return Guard(sampler, error, [&]() -> Status {
+    MOONLIT_RETURN_IF_ERROR(CheckArray(ids, count, "ids"));
     const size_t n_vocab = moonlit::api::VocabOf(*sampler->model);
     for (size_t i = 0; i < count; ++i) {
       if (ids[i] < MOONLIT_EMBEDDING_ROW || (ids[i] >= 0 && static_cast<size_t>(ids[i]) >= n_vocab)) {
@@ -314,18 +306,14 @@ moonlit_code moonlit_sampler_accept_prompt(moonlit_sampler* sampler, const int32
 }
 
 moonlit_code moonlit_sampler_reset(moonlit_sampler* sampler, uint64_t seed, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
-    const SamplerUse use(sampler);
-    MOONLIT_RETURN_IF_ERROR(use.status());
+  return Guard(sampler, error, [&]() -> Status {
     sampler->chain.Reset(seed);
     return Status();
   });
 }
 
 moonlit_code moonlit_sampler_clone(moonlit_sampler* sampler, moonlit_sampler** clone, moonlit_error* error) {
-  return Guard(error, [&]() -> Status {
-    const SamplerUse use(sampler);
-    MOONLIT_RETURN_IF_ERROR(use.status());
+  return Guard(sampler, error, [&]() -> Status {
     MOONLIT_RETURN_IF_ERROR(NotNull(clone, "clone"));
     MOONLIT_ASSIGN_OR_RETURN(moonlit::Sampler chain, sampler->chain.Clone());
     *clone = new moonlit_sampler(sampler->model, std::move(chain));

@@ -106,6 +106,7 @@ static_assert(static_cast<int>(Outputs::kNone) == MOONLIT_OUTPUT_NONE &&
 using moonlit::Code;
 using moonlit::Errorf;
 using moonlit::Status;
+using moonlit::api::CheckArray;
 using moonlit::api::Guard;
 using moonlit::api::NotNull;
 
@@ -136,7 +137,7 @@ moonlit_code moonlit_session_truncate(moonlit_session* session, size_t length, m
       return Errorf(Code::kInvalidArgument, "truncate to %zu tokens: the session has only %zu", length,
                     static_cast<size_t>(session->session->length()));
     }
-    return session->session->Truncate(static_cast<int64_t>(length), &session->cancel);
+    return session->session->Truncate(static_cast<int64_t>(length), session->turn.cancelled());
   });
 }
 
@@ -146,7 +147,7 @@ moonlit_code moonlit_session_drop(moonlit_session* session, size_t first, size_t
     if (first > last || last > length) {
       return Errorf(Code::kInvalidArgument, "drop tokens %zu to %zu: the session has %zu", first, last, length);
     }
-    return session->session->Drop(static_cast<int64_t>(first), static_cast<int64_t>(last), &session->cancel);
+    return session->session->Drop(static_cast<int64_t>(first), static_cast<int64_t>(last), session->turn.cancelled());
   });
 }
 
@@ -219,13 +220,13 @@ moonlit_code moonlit_session_read(moonlit_session* session, moonlit_read_fn read
 }
 
 void moonlit_session_cancel(moonlit_session* session) {
-  if (session != nullptr) session->cancel.store(true);
+  if (session != nullptr) session->turn.Cancel();
 }
 
 moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t count, moonlit_outputs outputs,
                           moonlit_logits_fn consume, void* user, moonlit_error* error) {
   return Guard(session, error, [&]() -> Status {
-    MOONLIT_RETURN_IF_ERROR(NotNull(ids, count, "ids"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(ids, count, "ids"));
     if (outputs < MOONLIT_OUTPUT_NONE || outputs > MOONLIT_OUTPUT_GENERATED) {
       return Errorf(Code::kInvalidArgument, "outputs is %d, expected one of moonlit_outputs", outputs);
     }
@@ -234,10 +235,10 @@ moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t c
     moonlit::api::CallConsumer consumer(consume, user, engine.facts().n_vocab);
     if (outputs == MOONLIT_OUTPUT_GENERATED) {
       const moonlit::SessionSpan span{session->session.get(), {ids, count}, moonlit::Outputs::kLast, true};
-      return engine.Step({&span, 1}, &consumer, &session->cancel);
+      return engine.Step({&span, 1}, &consumer, session->turn.cancelled());
     }
     return engine.Prefill(*session->session, {ids, count}, static_cast<moonlit::Outputs>(outputs), &consumer,
-                          &session->cancel);
+                          session->turn.cancelled());
   });
 }
 
@@ -257,23 +258,22 @@ moonlit_code moonlit_generate(moonlit_session* session, const int32_t* prompt, s
                               const moonlit_generate_options* options, moonlit_generate_result* result,
                               moonlit_error* error) {
   return Guard(session, error, [&]() -> Status {
-    MOONLIT_RETURN_IF_ERROR(NotNull(prompt, prompt_count, "prompt"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(prompt, prompt_count, "prompt"));
     MOONLIT_RETURN_IF_ERROR(moonlit::api::CheckSized(result, "moonlit_generate_result"));
     MOONLIT_ASSIGN_OR_RETURN(const moonlit_generate_options complete, moonlit::api::Complete(options));
-    MOONLIT_RETURN_IF_ERROR(NotNull(complete.stop, complete.stop_count, "stop"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(complete.stop, complete.stop_count, "stop"));
     for (size_t i = 0; i < complete.stop_count; ++i)
       MOONLIT_RETURN_IF_ERROR(NotNull(complete.stop[i], "a stop string"));
     std::optional<moonlit::Sampler> own;
-    std::optional<moonlit::api::SamplerUse> use;
+    moonlit::api::Use use;
     if (complete.sampler != nullptr) {
       MOONLIT_RETURN_IF_ERROR(moonlit::api::CheckSampler(complete, *session->model));
-      use.emplace(complete.sampler);
-      MOONLIT_RETURN_IF_ERROR(use->status());
+      MOONLIT_RETURN_IF_ERROR(use.Take(complete.sampler, "sampler"));
     } else {
       MOONLIT_ASSIGN_OR_RETURN(own, moonlit::api::FromFields(complete, *session->model->engine));
     }
     moonlit::Sampler& sampler = own ? *own : complete.sampler->chain;
-    const moonlit::GenerateOptions generate = moonlit::api::ToGenerateOptions(complete, &session->cancel);
+    const moonlit::GenerateOptions generate = moonlit::api::ToGenerateOptions(complete, session->turn.cancelled());
     MOONLIT_ASSIGN_OR_RETURN(
         const moonlit::GenerateResult done,
         moonlit::Generate(*session->model->engine, *session->session, {prompt, prompt_count}, sampler, generate));
@@ -315,7 +315,7 @@ moonlit_code moonlit_perplexity_with(moonlit_session* session, const int32_t* id
                                      const moonlit_perplexity_options* given, moonlit_perplexity_result* result,
                                      moonlit_error* error) {
   return Guard(session, error, [&]() -> Status {
-    MOONLIT_RETURN_IF_ERROR(NotNull(ids, count, "ids"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(ids, count, "ids"));
     MOONLIT_RETURN_IF_ERROR(NotNull(result, "result"));
     MOONLIT_RETURN_IF_ERROR(moonlit::api::CheckSized(result, "moonlit_perplexity_result"));
     MOONLIT_ASSIGN_OR_RETURN(
@@ -323,7 +323,7 @@ moonlit_code moonlit_perplexity_with(moonlit_session* session, const int32_t* id
         moonlit::api::ReadSized(given, "moonlit_perplexity_options", moonlit_perplexity_options_init));
     moonlit::PerplexityOptions options;
     options.window = from.window;
-    options.cancel = &session->cancel;
+    options.cancel = session->turn.cancelled();
     if (from.logits_out != nullptr) options.logits_out = from.logits_out;
     if (from.logits_base != nullptr) options.logits_base = from.logits_base;
     if (from.progress != nullptr) {

@@ -19,7 +19,7 @@ class RowStep final : public LogitsConsumer {
 
   Status Add(size_t session, const moonlit_rows& rows) {
     MOONLIT_RETURN_IF_ERROR(Check(session, rows));
-    flags_.push_back(&sessions_[session]->cancel);
+    flags_.push_back(sessions_[session]->turn.cancelled());
     if (rows.count == 0) return Status();
     if (rows.outputs != MOONLIT_OUTPUT_NONE) hidden_ = rows.hidden != 0, any_outputs_ = true;
     const bool generated = rows.outputs == MOONLIT_OUTPUT_GENERATED;
@@ -102,9 +102,10 @@ class RowStep final : public LogitsConsumer {
 using moonlit::Code;
 using moonlit::Errorf;
 using moonlit::Status;
+using moonlit::api::CheckArray;
 using moonlit::api::Guard;
 using moonlit::api::NotNull;
-using moonlit::api::SessionUse;
+using moonlit::api::Use;
 
 extern "C" {
 
@@ -118,8 +119,14 @@ void moonlit_rows_init(moonlit_rows* rows, size_t size) {
 moonlit_code moonlit_step(moonlit_session* const* sessions, const moonlit_rows* const* rows, size_t count,
                           moonlit_error* error) {
   return Guard(error, [&]() -> Status {
-    MOONLIT_RETURN_IF_ERROR(NotNull(sessions, count, "sessions"));
-    MOONLIT_RETURN_IF_ERROR(NotNull(rows, count, "rows"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(sessions, count, "sessions"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(rows, count, "rows"));
+    if (count == 0) return Status();
+    MOONLIT_RETURN_IF_ERROR(NotNull(sessions[0], "a session"));
+    // Before the rest is read: no more of them can live.
+    const size_t most = sessions[0]->model->engine->options().max_sessions;
+    if (count > most)
+      return Errorf(Code::kInvalidArgument, "step: %zu sessions, expected at most %zu (max_sessions)", count, most);
     for (size_t i = 0; i < count; ++i) {
       MOONLIT_RETURN_IF_ERROR(NotNull(sessions[i], "a session"));
       MOONLIT_RETURN_IF_ERROR(NotNull(rows[i], "rows"));
@@ -128,10 +135,9 @@ moonlit_code moonlit_step(moonlit_session* const* sessions, const moonlit_rows* 
       return Errorf(Code::kInvalidArgument, "step: entries %zu and %zu are of one session; expected each session once",
                     static_cast<size_t>(before - sessions), i);
     }
-    if (count == 0) return Status();
     const moonlit::LogScope scope(&sessions[0]->model->log);
-    std::vector<SessionUse> uses(count);
-    for (size_t i = 0; i < count; ++i) MOONLIT_RETURN_IF_ERROR(uses[i].Take(sessions[i]));
+    std::vector<Use> uses(count);
+    for (size_t i = 0; i < count; ++i) MOONLIT_RETURN_IF_ERROR(uses[i].Take(sessions[i], "session"));
     moonlit::api::RowStep step(sessions, count);
     for (size_t i = 0; i < count; ++i) {
       MOONLIT_ASSIGN_OR_RETURN(const moonlit_rows given,

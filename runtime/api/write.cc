@@ -48,6 +48,7 @@ void GiveReport(const QuantizeReport& report, moonlit_write_result* result) {
 
 using moonlit::Code;
 using moonlit::Status;
+using moonlit::api::CheckArray;
 using moonlit::api::Guard;
 using moonlit::api::NotNull;
 
@@ -61,7 +62,7 @@ void moonlit_write_options_init(moonlit_write_options* options, size_t size) {
 moonlit_code moonlit_check_output(const char* out, const char* const* inputs, size_t count, moonlit_error* error) {
   return Guard(error, [&]() -> Status {
     MOONLIT_RETURN_IF_ERROR(NotNull(out, "out"));
-    MOONLIT_RETURN_IF_ERROR(NotNull(inputs, count, "inputs"));
+    MOONLIT_RETURN_IF_ERROR(CheckArray(inputs, count, "inputs"));
     for (size_t i = 0; i < count; ++i) MOONLIT_RETURN_IF_ERROR(NotNull(inputs[i], "an input"));
     return moonlit::RefuseInputs(out, std::vector<std::string>(inputs, inputs + count));
   });

@@ -41,22 +41,62 @@ class CountTest : public LoadedPoet {
   moonlit_error error_ = {};
 };
 
-// With the two that the session holds these sums are 1, 0 and 2^63 + 2.
-constexpr size_t kHuge[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2 + 1, 63};
+// With the two that the session holds the first two sums are 1 and 0.
+constexpr size_t kNoArray[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2 + 1, PTRDIFF_MAX / sizeof(int32_t) + 1};
+constexpr size_t kTooMany[] = {PTRDIFF_MAX / sizeof(int32_t), 63};
 
 TEST_F(CountTest, EvalRefusesWhatTheContextCannotHold) {
-  for (const size_t count : kHuge) {
+  for (const size_t count : kNoArray) {
+    EXPECT_EQ(Eval(count), MOONLIT_INVALID_ARGUMENT) << count;
+    EXPECT_THAT(error_.message, HasSubstr("no array has")) << count;
+  }
+  for (const size_t count : kTooMany) {
     EXPECT_EQ(Eval(count), MOONLIT_EXHAUSTED) << count;
     EXPECT_THAT(error_.message, HasSubstr("larger n_ctx")) << count;
-    EXPECT_EQ(moonlit_session_length(session), 2u) << count;
   }
+  EXPECT_EQ(moonlit_session_length(session), 2u);
 }
 
 TEST_F(CountTest, GenerateRefusesWhatTheContextCannotHold) {
-  for (const size_t count : kHuge) {
-    EXPECT_EQ(moonlit_generate(session, ids_.data(), count, nullptr, nullptr, &error_), MOONLIT_EXHAUSTED)
-        << count << ": " << error_.message;
-    EXPECT_EQ(moonlit_session_length(session), 2u) << count;
+  const auto generate = [&](size_t count) {
+    return moonlit_generate(session, ids_.data(), count, nullptr, nullptr, &error_);
+  };
+  for (const size_t count : kNoArray) EXPECT_EQ(generate(count), MOONLIT_INVALID_ARGUMENT) << count;
+  for (const size_t count : kTooMany) EXPECT_EQ(generate(count), MOONLIT_EXHAUSTED) << count << ": " << error_.message;
+  EXPECT_EQ(moonlit_session_length(session), 2u);
+}
+
+// Of lists of pointers one entry is there.
+TEST_F(CountTest, ListsRefuseCountsThatNoArrayHas) {
+  const size_t huge = SIZE_MAX / 4;
+  moonlit_generate_options generate;
+  moonlit_generate_options_init(&generate, sizeof generate);
+  const char* const texts[] = {"text"};
+  generate.stop = texts, generate.stop_count = huge;
+  EXPECT_EQ(moonlit_generate(session, ids_.data(), 2, &generate, nullptr, &error_), MOONLIT_INVALID_ARGUMENT);
+  const moonlit_adapter* const adapters[] = {nullptr};
+  EXPECT_EQ(moonlit_session_set_adapters(session, adapters, nullptr, huge, &error_), MOONLIT_INVALID_ARGUMENT);
+  const moonlit_chat_message messages[] = {{"user", "text", 4}};
+  size_t length = 0;
+  EXPECT_EQ(moonlit_chat_render(model, messages, huge, nullptr, nullptr, 0, &length, &error_),
+            MOONLIT_INVALID_ARGUMENT);
+  EXPECT_EQ(moonlit_chat_tokenize(model, messages, huge, nullptr, nullptr, 0, &length, &error_),
+            MOONLIT_INVALID_ARGUMENT);
+  EXPECT_EQ(moonlit_check_output("out", texts, huge, &error_), MOONLIT_INVALID_ARGUMENT);
+  EXPECT_EQ(moonlit_tokenize(model, "text", SIZE_MAX, 0, nullptr, 0, &length, &error_), MOONLIT_INVALID_ARGUMENT);
+  EXPECT_EQ(moonlit_sampler_accept_prompt(sampler, ids_.data(), huge, &error_), MOONLIT_INVALID_ARGUMENT);
+  EXPECT_EQ(moonlit_perplexity(session, ids_.data(), huge * 2, 32, nullptr, nullptr, nullptr, &error_),
+            MOONLIT_INVALID_ARGUMENT);
+}
+
+// A model's sessions are no more than max_sessions, which is 1 here.
+TEST_F(CountTest, AStepRefusesMoreSessionsThanLive) {
+  moonlit_rows rows = Rows(2);
+  rows.ids = ids_.data();
+  const moonlit_rows* list[] = {&rows};
+  for (const size_t count : {size_t{2}, size_t{PTRDIFF_MAX / sizeof(void*)}, SIZE_MAX}) {
+    EXPECT_EQ(moonlit_step(&session, list, count, &error_), MOONLIT_INVALID_ARGUMENT) << count;
+    EXPECT_EQ(moonlit_session_length(session), 2u);
   }
 }
 
