@@ -26,14 +26,15 @@ int main(void) {
         "{% if add_generation_prompt %}assistant{{ colon }}{% endif %}";
     options.variables_json = "{\"colon\": \":\"}";
   }
-  if (moonlit_chat_render(model, messages, 2, &options, text, sizeof text, &length, &error) != MOONLIT_OK) goto done;
+  if (moonlit_chat_render(model, messages, 2, &options, text, sizeof text, &length, &error) != MOONLIT_OK || length > sizeof text)
+    goto done;
   printf("%.*s\n", (int)length, text);
-  if (moonlit_chat_tokenize(model, messages, 2, &options, ids, 64, &count, &error) != MOONLIT_OK) goto done;
+  if (moonlit_chat_tokenize(model, messages, 2, &options, ids, 64, &count, &error) != MOONLIT_OK || count > 64) goto done;
   printf("[the first of the tokens begins a text: %d]\n", count > 0 && ids[0] == moonlit_token_begin(model));
   code = 0;
 
 done:
-  if (code != 0) fprintf(stderr, "%s\n", error.message);
+  if (code != 0) fprintf(stderr, "%s\n", error.code != MOONLIT_OK ? error.message : "there is no room for all of it");
   moonlit_model_free(model);
   return code;
 }

@@ -22,8 +22,8 @@ static int vector_of(const moonlit_model* model, const char* text, float* vector
   moonlit_embed_options_init(&options, sizeof options); /* pooled as the file says, brought to length 1 */
   options.progress = count_steps;
   options.user = steps;
-  return moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 64, &count, error) == MOONLIT_OK &&
-         moonlit_embed(model, ids, count, &options, vector, WIDTH, width, error) == MOONLIT_OK;
+  return moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 64, &count, error) == MOONLIT_OK && count <= 64 &&
+         moonlit_embed(model, ids, count, &options, vector, WIDTH, width, error) == MOONLIT_OK && *width <= WIDTH;
 }
 
 int main(int argc, char** argv) {
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   code = 0;
 
 done:
-  if (code != 0) fprintf(stderr, "%s\n", error.message);
+  if (code != 0) fprintf(stderr, "%s\n", error.code != MOONLIT_OK ? error.message : "there is no room for all of it");
   moonlit_model_free(model);
   return code;
 }

@@ -32,7 +32,7 @@ int main(void) {
 
   /* NULL: all options as moonlit_model_options_init sets them. */
   if (moonlit_model_load("poet", NULL, &model, &error) != MOONLIT_OK) goto done;
-  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 16, &count, &error) != MOONLIT_OK) goto done;
+  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 16, &count, &error) != MOONLIT_OK || count > 16) goto done;
   if (moonlit_session_new(model, &session, &error) != MOONLIT_OK) goto done;
 
   moonlit_generate_options_init(&options, sizeof options);
@@ -54,7 +54,7 @@ int main(void) {
   code = 0;
 
 done:
-  if (code != 0) fprintf(stderr, "%s\n", error.message);
+  if (code != 0) fprintf(stderr, "%s\n", error.code != MOONLIT_OK ? error.message : "there is no room for all of it");
   moonlit_session_free(session);
   moonlit_model_free(model);
   return code;

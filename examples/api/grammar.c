@@ -20,6 +20,7 @@ static moonlit_code go_on(moonlit_model* model, const moonlit_grammar* grammar, 
   moonlit_code code = moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 16, &count, error);
   if (code == MOONLIT_OK) code = moonlit_session_new(model, &session, error);
   if (code != MOONLIT_OK) return code;
+  if (count > 16) count = 16; /* `count` is the full number */
   moonlit_generate_options_init(&options, sizeof options);
   options.temperature = 0;
   options.grammar = grammar;

@@ -19,7 +19,7 @@ int main(void) {
 
   for (i = 0; i < 6; ++i) strncat(text, poem, sizeof text - strlen(text) - 1);
   if (moonlit_model_load("poet", NULL, &model, &error) != MOONLIT_OK) goto done;
-  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 256, &count, &error) != MOONLIT_OK) goto done;
+  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 256, &count, &error) != MOONLIT_OK || count > 256) goto done;
   if (moonlit_session_new(model, &session, &error) != MOONLIT_OK) goto done;
 
   /* Windows of 64 tokens; the second half of each is counted. */
@@ -41,7 +41,7 @@ int main(void) {
   code = 0;
 
 done:
-  if (code != 0) fprintf(stderr, "%s\n", error.message);
+  if (code != 0) fprintf(stderr, "%s\n", error.code != MOONLIT_OK ? error.message : "there is no room for all of it");
   moonlit_session_free(session);
   moonlit_model_free(model);
   return code;

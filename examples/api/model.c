@@ -33,21 +33,24 @@ int main(void) {
   moonlit_model_get_info(model, &info);
   printf("%s, %u layers, %u tokens known, loaded: %d\n", info.architecture, (unsigned)info.n_layers, (unsigned)info.n_vocab, complete);
 
-  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 32, &count, &error) != MOONLIT_OK) goto done;
+  /* `count` and `length` are the full numbers, also where not all of it had room. */
+  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 32, &count, &error) != MOONLIT_OK || count > 32 || count == 0)
+    goto done;
   printf("%zu tokens, the first begins a text: %d, the last ends it: %d\n", count, ids[0] == moonlit_token_begin(model),
          moonlit_token_is_end(model, ids[count - 1]) != 0);
 
-  /* `length` is the full number of bytes, also where they did not fit. */
-  if (moonlit_detokenize(model, ids, count, 0, again, sizeof again, &length, &error) != MOONLIT_OK) goto done;
+  if (moonlit_detokenize(model, ids, count, 0, again, sizeof again, &length, &error) != MOONLIT_OK || length > sizeof again)
+    goto done;
   printf("%.*s\n", (int)length, again);
 
-  if (moonlit_token_text(model, moonlit_token_special(model, MOONLIT_SPECIAL_EOS), again, sizeof again, &length, &error) != MOONLIT_OK)
+  if (moonlit_token_text(model, moonlit_token_special(model, MOONLIT_SPECIAL_EOS), again, sizeof again, &length, &error) != MOONLIT_OK ||
+      length > sizeof again)
     goto done;
   printf("a text ends with %.*s\n", (int)length, again);
   code = 0;
 
 done:
-  if (code != 0) fprintf(stderr, "%s\n", error.message);
+  if (code != 0) fprintf(stderr, "%s\n", error.code != MOONLIT_OK ? error.message : "there is no room for all of it");
   moonlit_model_free(model);
   return code;
 }

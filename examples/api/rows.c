@@ -38,6 +38,7 @@ int main(void) {
   if (moonlit_session_new(model, &session, &error) != MOONLIT_OK) goto done;
   info.size = sizeof info;
   moonlit_model_get_info(model, &info);
+  if (info.n_embd > WIDTH) goto done;
   for (i = 0; i < 4 * info.n_embd; ++i) embeddings[i] = 0.01f * (float)(i % 7);
 
   moonlit_rows_init(&rows, sizeof rows);
@@ -57,7 +58,7 @@ int main(void) {
   code = 0;
 
 done:
-  if (code != 0) fprintf(stderr, "%s\n", error.message);
+  if (code != 0) fprintf(stderr, "%s\n", error.code != MOONLIT_OK ? error.message : "the model is too wide");
   moonlit_session_free(session);
   moonlit_model_free(model);
   return code;

@@ -98,8 +98,9 @@ int main(void) {
   int code = 1;
 
   if (moonlit_model_load("poet", NULL, &model, &error) != MOONLIT_OK) goto done;
-  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 16, &count, &error) != MOONLIT_OK) goto done;
-  if (moonlit_tokenize(model, "霜", strlen("霜"), 0, frost, 4, &frost_count, &error) != MOONLIT_OK) goto done;
+  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 16, &count, &error) != MOONLIT_OK || count > 16) goto done;
+  if (moonlit_tokenize(model, "霜", strlen("霜"), 0, frost, 4, &frost_count, &error) != MOONLIT_OK || frost_count == 0 || frost_count > 4)
+    goto done;
   bias.id = frost[frost_count - 1];
   bias.logit = 0;
 
@@ -131,7 +132,7 @@ int main(void) {
   code = 0;
 
 done:
-  if (code != 0) fprintf(stderr, "%s\n", error.message);
+  if (code != 0) fprintf(stderr, "%s\n", error.code != MOONLIT_OK ? error.message : "there is no room for all of it");
   moonlit_sampler_free(copy);
   moonlit_sampler_free(sampler);
   moonlit_session_free(session);

@@ -61,7 +61,7 @@ int main(void) {
   code = 0;
 
 done:
-  if (code != 0) fprintf(stderr, "%s\n", error.message);
+  if (code != 0) fprintf(stderr, "%s\n", error.code != MOONLIT_OK ? error.message : "there is no memory");
   free(logits);
   moonlit_sampler_free(sampler);
   moonlit_grammar_free(grammar);

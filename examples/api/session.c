@@ -32,12 +32,12 @@ int main(void) {
   options.n_ctx = 128;
   options.max_sessions = 2; /* the session and its fork */
   if (moonlit_model_load("poet", &options, &model, &error) != MOONLIT_OK) goto done;
-  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 16, &count, &error) != MOONLIT_OK) goto done;
+  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 16, &count, &error) != MOONLIT_OK || count > 16) goto done;
   if (moonlit_session_new(model, &session, &error) != MOONLIT_OK) goto done;
 
   /* Reads the text and looks at what may follow its last token. */
   if (moonlit_eval(session, ids, count, MOONLIT_OUTPUT_LAST, take_best, &next, &error) != MOONLIT_OK) goto done;
-  if (moonlit_detokenize(model, &next, 1, 0, piece, sizeof piece, &length, &error) != MOONLIT_OK) goto done;
+  if (moonlit_detokenize(model, &next, 1, 0, piece, sizeof piece, &length, &error) != MOONLIT_OK || length > sizeof piece) goto done;
   printf("%s + %.*s\n", text, (int)length, piece);
 
   /* The fork shares the past without a copy and goes its own way. */
@@ -50,13 +50,14 @@ int main(void) {
   if (moonlit_session_truncate(session, 0, &error) != MOONLIT_OK) goto done;
   if (moonlit_session_load(session, "example.session", 0, &error) != MOONLIT_OK) goto done;
   count = moonlit_session_tokens(session, held, 16);
+  if (count > 16) goto done;
   printf("from the file: %zu tokens, the same: %d\n", count, memcmp(held, ids, count * sizeof *ids) == 0);
   if (moonlit_eval(session, &next, 1, MOONLIT_OUTPUT_LAST, take_best, &of_file, &error) != MOONLIT_OK) goto done;
   printf("goes on alike: %d\n", of_file == of_fork);
   code = 0;
 
 done:
-  if (code != 0) fprintf(stderr, "%s\n", error.message);
+  if (code != 0) fprintf(stderr, "%s\n", error.code != MOONLIT_OK ? error.message : "there is no room for all of it");
   moonlit_session_free(fork);
   moonlit_session_free(session);
   moonlit_model_free(model);

@@ -42,7 +42,7 @@ int main(void) {
   moonlit_model_options_init(&options, sizeof options);
   options.n_ctx = 128;
   if (moonlit_model_load("poet", &options, &model, &error) != MOONLIT_OK) goto done;
-  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 16, &count, &error) != MOONLIT_OK) goto done;
+  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 16, &count, &error) != MOONLIT_OK || count > 16) goto done;
   if (moonlit_session_new(model, &session, &error) != MOONLIT_OK) goto done;
   if (moonlit_eval(session, ids, count, MOONLIT_OUTPUT_NONE, NULL, NULL, &error) != MOONLIT_OK) goto done;
 
@@ -68,7 +68,7 @@ int main(void) {
   code = 0;
 
 done:
-  if (code != 0) fprintf(stderr, "%s\n", error.message);
+  if (code != 0) fprintf(stderr, "%s\n", error.code != MOONLIT_OK ? error.message : "there is no room or no memory for it");
   free(state.bytes);
   moonlit_session_free(session);
   moonlit_model_free(model);

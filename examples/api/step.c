@@ -42,7 +42,8 @@ int main(void) {
     rows[s].user = &next[s];
     pointers[s] = &rows[s];
     if (moonlit_tokenize(model, prompts[s], strlen(prompts[s]), MOONLIT_ADD_SPECIAL, ids[s], 64, &rows[s].count,
-                         &error) != MOONLIT_OK)
+                         &error) != MOONLIT_OK ||
+        rows[s].count > 64)
       goto done;
   }
   for (t = 0; t < TOKENS; ++t) {
@@ -55,13 +56,14 @@ int main(void) {
     }
   }
   for (s = 0; s < SESSIONS; ++s) {
-    if (moonlit_detokenize(model, made[s], TOKENS, 0, text, sizeof text, &length, &error) != MOONLIT_OK) goto done;
+    if (moonlit_detokenize(model, made[s], TOKENS, 0, text, sizeof text, &length, &error) != MOONLIT_OK || length > sizeof text)
+      goto done;
     printf("%s -> %.*s\n", prompts[s], (int)length, text);
   }
   code = 0;
 
 done:
-  if (code != 0) fprintf(stderr, "%s\n", error.message);
+  if (code != 0) fprintf(stderr, "%s\n", error.code != MOONLIT_OK ? error.message : "there is no room for all of it");
   for (s = 0; s < SESSIONS; ++s) moonlit_session_free(sessions[s]);
   moonlit_model_free(model);
   return code;

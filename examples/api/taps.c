@@ -57,7 +57,7 @@ int main(void) {
   if (moonlit_session_new(model, &session, &error) != MOONLIT_OK) goto done;
   info.size = sizeof info;
   moonlit_model_get_info(model, &info);
-  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 16, &count, &error) != MOONLIT_OK) goto done;
+  if (moonlit_tokenize(model, text, strlen(text), MOONLIT_ADD_SPECIAL, ids, 16, &count, &error) != MOONLIT_OK || count == 0 || count > 16) goto done;
 
   /* One head's weights of one token. */
   moonlit_taps_init(&taps, sizeof taps);
@@ -87,7 +87,7 @@ int main(void) {
   code = 0;
 
 done:
-  if (code != 0) fprintf(stderr, "%s\n", error.message);
+  if (code != 0) fprintf(stderr, "%s\n", error.code != MOONLIT_OK ? error.message : "there is no room for all of it");
   moonlit_session_free(session);
   moonlit_model_free(model);
   return code;

@@ -93,6 +93,8 @@ void moonlit_model_get_info(const moonlit_model* model, moonlit_model_info* info
     full.packed_bytes = engine.plan().size().packed_weight_bytes;
     full.n_vocab = static_cast<uint32_t>(facts.n_vocab);
     full.n_ctx = static_cast<uint32_t>(engine.options().n_ctx);
+    full.chunk_tokens = static_cast<uint32_t>(engine.options().chunk_tokens);
+    full.page_tokens = static_cast<uint32_t>(engine.options().page_tokens);
     full.n_ctx_train = static_cast<uint32_t>(facts.n_ctx_train);
     full.n_layers = static_cast<uint32_t>(facts.n_layers);
     full.n_embd = static_cast<uint32_t>(facts.n_embd);

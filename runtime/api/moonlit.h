@@ -16,12 +16,13 @@
  *     result or facts are written to, the caller sets the size to sizeof before the call. A struct whose size is still 0, or less than
  *     the field's own, is MOONLIT_INVALID_ARGUMENT; to functions without a code nothing is written. Later versions append fields only.
  *  3. Text is UTF-8 given by pointer and length (bytes), and may contain NUL. Ids are int32_t.
- *  4. Objects made by a function are the caller's and are freed by the matching _free, which accepts NULL. A model must outlive its
- *     sessions.
+ *  4. Objects made by a function are the caller's and are freed by the matching _free, which accepts NULL. A model must outlive what is
+ *     made of it: sessions, samplers, grammars, adapters. On failure no object is made, and where its pointer was to go keeps what it
+ *     had; nothing else that a call was to write is to be read then, but *error.
  *  5. A pointer that is NULL and may not be is MOONLIT_INVALID_ARGUMENT; functions without a code then do nothing and return 0 or NULL
  *     where nothing else is said. NULL are allowed to be: *error, options (the defaults), an array of no elements, and what says so.
  *  6. Threads. "Any thread": any number of threads may be in the function at once, with the same objects too. What they ask of a model at
- *     the same time goes into one step (docs/embedding.md), with the same bits as one after the other. "One call at a time": any thread, but while another call uses the session, from its beginning to its end with all
+ *     the same time goes into one step (docs/embedding.md), with the same bits as one after the other. "One call at a time": any thread, but while another call uses the session or the sampler, from its beginning to its end with all
  *     its callbacks, the result is MOONLIT_BUSY. What a _free frees no other call may use any more. Callbacks come from the thread that made
  *     the call, unless they say otherwise. They may call Moonlit, but not free what the call uses; those that receive outputs
  *     (moonlit_logits_fn, moonlit_row_fn) must not evaluate or generate, with whatever model. They must come back: no C++ exception may leave

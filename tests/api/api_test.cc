@@ -66,6 +66,23 @@ TEST_F(Api, TextComesOutInPieces) {
   EXPECT_EQ(result.generated_tokens, 6u);
 }
 
+TEST_F(Api, AModelTellsItsSizesAfterDefaults) {
+  moonlit_model_info info = {};
+  info.size = sizeof info;
+  moonlit_model_get_info(model_, &info);
+  EXPECT_EQ(info.chunk_tokens, 256u) << "no more than its sessions hold";
+  EXPECT_EQ(info.page_tokens, 64u);
+  moonlit_model_options options;
+  moonlit_model_options_init(&options, sizeof options);
+  options.chunk_tokens = 32, options.page_tokens = 128, options.threads = 1;
+  moonlit_model* other = nullptr;
+  ASSERT_EQ(moonlit_model_load("poet", &options, &other, &error_), MOONLIT_OK) << error_.message;
+  moonlit_model_get_info(other, &info);
+  EXPECT_EQ(info.chunk_tokens, 32u);
+  EXPECT_EQ(info.page_tokens, 128u);
+  moonlit_model_free(other);
+}
+
 // In one go, and in two, where the second begins with the token that the first left unread: the same tokens, drawn by one sampler.
 TEST_F(Api, AGenerationGoesOnWithItsLastToken) {
   const auto generate = [&](const std::vector<size_t>& lengths) {

@@ -27,7 +27,7 @@ typedef enum moonlit_code {
   MOONLIT_OUT_OF_MEMORY = 5,
   MOONLIT_EXHAUSTED = 6, /* context, cache pages or sessions are used up */
   MOONLIT_CANCELLED = 7,
-  MOONLIT_BUSY = 8, /* the session is in use by another thread */
+  MOONLIT_BUSY = 8, /* the session or the sampler is in use by another call */
   MOONLIT_IO = 9,
   MOONLIT_INTERNAL = 10 /* a bug of ours that was caught */
 } moonlit_code;

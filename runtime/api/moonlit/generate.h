@@ -73,7 +73,7 @@ typedef struct moonlit_generate_result {
 } moonlit_generate_result;
 
 /* Appends the prompt to the session and generates. A prompt that does not fit is MOONLIT_EXHAUSTED with the needed and the allowed
- * number; it is never cut. `result` may be NULL. One call at a time.
+ * number; it is never cut; an empty one is MOONLIT_INVALID_ARGUMENT, since there is nothing to go on from. `result` may be NULL. One call at a time.
  *
  * Afterwards the session holds what it held, the prompt, and all generated tokens but last_token, less what context shifts dropped. Whoever
  * goes on puts last_token before the next prompt, or gives it alone to go on with the same text:

@@ -10,10 +10,7 @@
 extern "C" {
 #endif
 
-/* Perplexity by windows of n_ctx tokens whose second half is counted (as llama.cpp's perplexity tool does). The text's ids come from
- * moonlit_tokenize with MOONLIT_ADD_SPECIAL. `progress` (may be NULL) after each window; non-zero cancels, and so does
- * moonlit_session_cancel. What the session holds is forgotten: it is empty afterwards, also after an error but those of a wrong argument
- * (window, ids, files), which leave it as it is. */
+/* What moonlit_perplexity finds. */
 typedef struct moonlit_perplexity_result {
   size_t size; /* set by the caller to sizeof before the call */
   double perplexity;
@@ -31,15 +28,18 @@ typedef struct moonlit_perplexity_result {
   double base_perplexity; /* of the base, on the same tokens */
   double probability_rms; /* root mean square of the difference in the next token's probability */
 } moonlit_perplexity_result;
-/* One call at a time. */
+/* Perplexity by windows of `window` tokens (4 to n_ctx) whose second half is counted (as llama.cpp's perplexity tool does). The text's ids come from
+ * moonlit_tokenize with MOONLIT_ADD_SPECIAL. `progress` (may be NULL) after each window; non-zero cancels, and so does
+ * moonlit_session_cancel. What the session holds is forgotten: it is empty afterwards, also after an error but those of a wrong argument
+ * (window, ids, files), which leave it as it is. One call at a time. */
 MOONLIT_API moonlit_code moonlit_perplexity(moonlit_session* session, const int32_t* ids, size_t count, size_t window,
                                             int (*progress)(void* user, size_t done, size_t total,
                                                             double perplexity_so_far),
                                             void* user, moonlit_perplexity_result* result, moonlit_error* error);
 
 typedef struct moonlit_perplexity_options {
-  size_t size; /* set by moonlit_perplexity_options_init */
-  size_t window;
+  size_t size;   /* set by moonlit_perplexity_options_init */
+  size_t window; /* default 512 */
   int (*progress)(void* user, size_t done, size_t total, double perplexity_so_far);
   void* user;
   /* Files of logits, in the format of llama.cpp's --kl-divergence-base, for the same text and window: one to write, and one of

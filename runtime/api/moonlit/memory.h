@@ -35,7 +35,7 @@ typedef struct moonlit_memory {
 MOONLIT_API moonlit_code moonlit_plan_memory(const char* path, const moonlit_model_options* options,
                                              moonlit_memory* memory, moonlit_error* error);
 /* The largest n_ctx, at most what the model was trained for, with which `most` is at most `bytes`; 0 where even one token does not
- * fit. The n_ctx in the options is not looked at. Otherwise as moonlit_plan_memory. */
+ * fit. The n_ctx in the options is not looked at. MOONLIT_INVALID_ARGUMENT with vocab_only: such a model has no context. Otherwise as moonlit_plan_memory. */
 MOONLIT_API moonlit_code moonlit_plan_context(const char* path, const moonlit_model_options* options, uint64_t bytes,
                                               uint32_t* n_ctx, moonlit_error* error);
 /* What was allocated for a loaded model. It does not change while the model lives. Writes nothing where memory->size is 0. Any

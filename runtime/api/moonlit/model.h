@@ -26,7 +26,7 @@ typedef struct moonlit_model_options {
   int exact;           /* non-zero: float activations on dequantized weights, a slow reference */
   int vocab_only;      /* non-zero: read the tokenizer alone, no weights; such a model has no sessions */
   /* Called while loading with bytes done and in total, the last time with all of them, from the thread that loads (with
-   * parallel_for from one of its threads at a time); return non-zero to cancel. May be NULL. */
+   * parallel_for from one of its threads at a time), with vocab_only never; return non-zero to cancel. May be NULL. */
   int (*progress)(void* user, uint64_t done, uint64_t total);
   void* progress_user;
   /* Default 1: full pages of the cache stay known when their session ends, until they are needed, and a text that begins with the
@@ -80,6 +80,9 @@ MOONLIT_API void moonlit_model_options_init(moonlit_model_options* options, size
 
 /* `path`: a GGUF file (any part of a split one), a Hugging Face folder (config.json, *.safetensors, tokenizer.json), "poet" for the model that Moonlit carries, or a name: where no file of that name is, it
  * means NAME.gguf in $MOONLIT_MODELS, by default $XDG_DATA_HOME/moonlit/models or ~/.local/share/moonlit/models.
+ * MOONLIT_NOT_FOUND: no such file; MOONLIT_CORRUPT: it breaks its format; MOONLIT_UNSUPPORTED: a format, architecture, tokenizer or kernel
+ * variant that this build or this CPU does not have; MOONLIT_INVALID_ARGUMENT names an option and what it may be; MOONLIT_OUT_OF_MEMORY,
+ * MOONLIT_IO, MOONLIT_CANCELLED (by `progress`).
  * Any thread; the environment (MOONLIT_*, HOME, XDG_DATA_HOME) is read meanwhile and must not be changed by another one. */
 MOONLIT_API moonlit_code moonlit_model_load(const char* path, const moonlit_model_options* options,
                                             moonlit_model** model, moonlit_error* error);
@@ -104,6 +107,8 @@ typedef struct moonlit_model_info {
   uint32_t n_layers;
   uint32_t n_embd;
   uint32_t threads;
+  uint32_t chunk_tokens; /* after defaults: no more than all sessions hold. 0 with vocab_only, as is n_ctx */
+  uint32_t page_tokens;
 } moonlit_model_info;
 
 /* Writes to *info; nothing where its size is 0. Any thread. */

@@ -104,13 +104,13 @@ MOONLIT_API void moonlit_sampler_free(moonlit_sampler* sampler);
 
 /* Puts the step behind those before it; what it points to is copied, but for `user`. At most 64. MOONLIT_INVALID_ARGUMENT names step and field:
  * values out of range, ids outside the vocabulary, a grammar of another model, a step behind one that chooses, or once a token was chosen
- * or accepted (before a reset). One thread at a time. */
+ * or accepted (before a reset). One call at a time. */
 MOONLIT_API moonlit_code moonlit_sampler_append(moonlit_sampler* sampler, const moonlit_sampler_step* step,
                                                 moonlit_error* error);
 
 /* Chooses a token: logits [n_vocab]. It is no part of the text before it is accepted. MOONLIT_INVALID_ARGUMENT: another count than the model's n_vocab, no step that
  * chooses, biases that leave no token, a custom step that gives what it did not get; MOONLIT_CANCELLED: one that keeps no token, or moonlit_sampler_cancel; MOONLIT_UNSUPPORTED: nothing that is left
- * fits the grammar; MOONLIT_INTERNAL: a logit is NaN or +inf, or all are -inf. On an error no random number is used. One thread at a time. */
+ * fits the grammar; MOONLIT_INTERNAL: a logit is NaN or +inf, or all are -inf. On an error no random number is used. One call at a time. */
 MOONLIT_API moonlit_code moonlit_sampler_apply(moonlit_sampler* sampler, const float* logits, size_t n_vocab,
                                                int32_t* id, moonlit_error* error);
 
@@ -120,18 +120,18 @@ MOONLIT_API moonlit_code moonlit_sampler_apply(moonlit_sampler* sampler, const f
 MOONLIT_API void moonlit_sampler_cancel(moonlit_sampler* sampler);
 
 /* The token is the next one of the generated text: chosen by the sampler or by anybody. MOONLIT_INVALID_ARGUMENT: it is outside the
- * vocabulary, or the grammar does not go on with it; then reset the sampler. One thread at a time. */
+ * vocabulary, or the grammar does not go on with it; then reset the sampler. One call at a time. */
 MOONLIT_API moonlit_code moonlit_sampler_accept(moonlit_sampler* sampler, int32_t id, moonlit_error* error);
 
 /* Tokens that stand before the generated text: penalties and DRY look back at them, a grammar does not follow them. Ids may be
- * MOONLIT_EMBEDDING_ROW. One thread at a time. */
+ * MOONLIT_EMBEDDING_ROW. One call at a time. */
 MOONLIT_API moonlit_code moonlit_sampler_accept_prompt(moonlit_sampler* sampler, const int32_t* ids, size_t count,
                                                        moonlit_error* error);
 
-/* As it was when no token had been chosen or accepted, with this seed. One thread at a time. */
+/* As it was when no token had been chosen or accepted, with this seed. One call at a time. */
 MOONLIT_API moonlit_code moonlit_sampler_reset(moonlit_sampler* sampler, uint64_t seed, moonlit_error* error);
 
-/* A second chain in the same state, which goes its own way. MOONLIT_UNSUPPORTED: a custom step can't be copied. One thread at a time. */
+/* A second chain in the same state, which goes its own way. MOONLIT_UNSUPPORTED: a custom step can't be copied. One call at a time. */
 MOONLIT_API moonlit_code moonlit_sampler_clone(moonlit_sampler* sampler, moonlit_sampler** clone, moonlit_error* error);
 
 #ifdef __cplusplus

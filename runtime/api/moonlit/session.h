@@ -78,8 +78,8 @@ typedef enum moonlit_outputs {
 /* Logits of one position: `position` counts from the first token of this call; logits: [n_vocab], valid during the call. */
 typedef void (*moonlit_logits_fn)(void* user, size_t position, const float* logits, size_t n_vocab);
 
-/* Appends tokens to the session and hands out the logits asked for, in order. `consume` may be NULL. On failure the session keeps its
- * length. One call at a time. */
+/* Appends tokens to the session and hands out the logits asked for, in order. `consume` may be NULL. No tokens are
+ * nothing to do. More than the context has room for are MOONLIT_EXHAUSTED. On failure the session keeps its length. One call at a time. */
 MOONLIT_API moonlit_code moonlit_eval(moonlit_session* session, const int32_t* ids, size_t count,
                                       moonlit_outputs outputs, moonlit_logits_fn consume, void* user,
                                       moonlit_error* error);

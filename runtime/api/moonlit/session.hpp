@@ -133,7 +133,7 @@ class Session {
   }
   // consume(position, values): see moonlit_row_fn. `consume` and `user` inside `rows` are replaced.
   Error EvalRows(moonlit_rows rows,
-                 const std::function<void(size_t position, std::span<const float> values)>& consume) {
+                 const std::function<void(size_t position, std::span<const float> values)>& consume = {}) {
     moonlit_error error = {};
     rows.consume = [](void* user, size_t position, const float* values, size_t width) {
       const auto& fn = *static_cast<const std::function<void(size_t, std::span<const float>)>*>(user);
@@ -255,8 +255,9 @@ class Session {
 
 // See moonlit_step: rows[i] go to sessions[i], all or nothing. consume(session, position, values): `session` is its number. `consume` and
 // `user` inside the rows are replaced.
-inline Error Step(std::span<Session* const> sessions, std::span<const moonlit_rows> rows,
-                  const std::function<void(size_t session, size_t position, std::span<const float> values)>& consume) {
+inline Error Step(
+    std::span<Session* const> sessions, std::span<const moonlit_rows> rows,
+    const std::function<void(size_t session, size_t position, std::span<const float> values)>& consume = {}) {
   if (sessions.size() != rows.size()) return {MOONLIT_INVALID_ARGUMENT, "step: expected rows for each session"};
   struct Receiver {
     const std::function<void(size_t, size_t, std::span<const float>)>* consume;

@@ -13,7 +13,7 @@ extern "C" {
 typedef struct moonlit_write_options {
   size_t size; /* set by moonlit_write_options_init */
   /* How weights are stored: a format ("Q8_0", "F16") or one of llama-quantize's mixtures ("Q4_K_M"), in any case; an unknown one
-   * is MOONLIT_INVALID_ARGUMENT with all names. */
+   * is MOONLIT_INVALID_ARGUMENT with all names. moonlit_quantize needs one. */
   const char* type;
   const char* imatrix;  /* importance matrix, a file of llama-imatrix (either format); NULL: none */
   uint32_t threads;     /* 0: one a physical core. The written bytes do not depend on it */
@@ -54,7 +54,8 @@ MOONLIT_API moonlit_code moonlit_check_output(const char* out, const char* const
  * ignores SIGXFSZ, as the command does: writing then fails with MOONLIT_IO. Any thread, but no file that is being written is finished. */
 MOONLIT_API void moonlit_remove_unfinished_files(void);
 
-/* Writes a GGUF file anew with weights in another format; metadata is kept. `in` as for moonlit_model_load, but for "poet". `out`
+/* Writes a GGUF file anew with weights in another format; metadata is kept. `in` as for moonlit_model_load, but for "poet" and folders, which
+ * moonlit_convert takes. `out`
  * appears complete or not at all; it must not be a file of the input or the importance matrix. `result` may be NULL. Any
  * thread; of calls that write one file at once the last to end wins. */
 MOONLIT_API moonlit_code moonlit_quantize(const char* in, const char* out, const moonlit_write_options* options,
