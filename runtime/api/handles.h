@@ -89,7 +89,7 @@ Status CheckArray(const Element* array, size_t count, const char* name) {
   return NotNull(array, name);
 }
 
-// The same for a call on a model, whose log it is.
+// Guard for a call on a model, whose log it is.
 template <typename Body>
 moonlit_code Guard(const moonlit_model* model, moonlit_error* error, const Body& body) {
   const LogScope scope(model == nullptr ? nullptr : &model->log);
@@ -121,7 +121,7 @@ class Use {
   Turn* turn_ = nullptr;
 };
 
-// The same for a call that uses a session.
+// Guard for a call that uses a session.
 template <typename Body>
 moonlit_code Guard(moonlit_session* session, moonlit_error* error, const Body& body) {
   const LogScope scope(session == nullptr ? nullptr : &session->model->log);

@@ -16,7 +16,7 @@ struct moonlit_sampler {
 
 namespace moonlit::api {
 
-// For a call that uses a sampler.
+// Guard for a call that uses a sampler.
 template <typename Body>
 moonlit_code Guard(moonlit_sampler* sampler, moonlit_error* error, const Body& body) {
   return Guard(error, [&]() -> Status {
