@@ -112,6 +112,39 @@ TEST(GrammarMask, IsWhatEveryTokenByItselfSays) {
   EXPECT_GT(steps, count);
 }
 
+// Thousands of words to choose from are no ambiguity: they are told apart by their first bytes.
+TEST(GrammarMask, LongListsAreFollowed) {
+  const auto tokenizer = Vocabulary();
+  const auto order = std::make_shared<const TokenOrder>(*tokenizer);
+  constexpr int kWords = 20000;
+  std::mt19937 random(3);
+  std::vector<std::string> words;
+  std::string schema = R"({"enum": [)";
+  for (int i = 0; i < kWords; ++i) {
+    std::string word;
+    for (size_t n = 3 + random() % 8; n > 0; --n) word += static_cast<char>('a' + random() % 26);
+    schema += (i == 0 ? "\"" : ", \"") + word + "\"";
+    words.push_back("\"" + word + "\"");
+  }
+  auto parsed = Grammar::FromJsonSchema(schema + "]}");
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  const auto grammar = std::make_shared<const Grammar>(std::move(parsed).value());
+  for (int i = 0; i < kWords; i += kWords / 20) {
+    auto mask = GrammarMask::Create(grammar, order);
+    ASSERT_TRUE(mask.ok()) << mask.status().ToString();
+    for (const char c : words[static_cast<size_t>(i)]) {
+      const auto next = mask->Next();
+      ASSERT_TRUE(next.ok()) << next.status().ToString();
+      const int32_t id = static_cast<unsigned char>(c);  // the vocabulary begins with the bytes
+      EXPECT_TRUE((*next)->Has(id));
+      ASSERT_TRUE(mask->Accept(id).ok());
+    }
+    const auto end = mask->Next();
+    ASSERT_TRUE(end.ok());
+    EXPECT_TRUE(mask->must_end());
+  }
+}
+
 TEST(GrammarMask, TokensOutsideTheGrammarAreNotAccepted) {
   const auto tokenizer = Vocabulary();
   const auto order = std::make_shared<const TokenOrder>(*tokenizer);

@@ -176,6 +176,38 @@ TEST(Grammar, LongRepetitionsAreMade) {
   EXPECT_EQ(Judge(*grammar, "\"" + std::string(65537, 'x')), Verdict::kRefused);
 }
 
+// Words that begin alike, of which some are the beginning of others, one stands twice, and what follows them differs.
+TEST(Grammar, WordsShareTheirBeginnings) {
+  auto grammar = Grammar::Parse(
+      R"(root ::= ("ab" | "abc" "x" | "abd" [yz] | "" | "ab" | other | "b" | "abc" "w" | "é" | "è"){1,2} "."
+other ::= "ac" | "a" "b" "d" "q")");
+  ASSERT_TRUE(grammar.ok()) << grammar.status().ToString();
+  for (const char* text :
+       {".", "ab.", "abcx.", "abcw.", "abdy.", "abdq.", "b.", "ac.", "é.", "è.", "abab.", "abcxè.", "bac."})
+    EXPECT_EQ(Judge(*grammar, text), Verdict::kWhole) << text;
+  for (const char* text : {"a", "abc", "abd", "ababc", "\xc3"})
+    EXPECT_EQ(Judge(*grammar, text), Verdict::kBegins) << text;
+  for (const char* text : {"abx", "abc.", "abcy", "aq", "x", "ababab", "c."})
+    EXPECT_EQ(Judge(*grammar, text), Verdict::kRefused) << text;
+}
+
+// Every word is the beginning of the next one.
+TEST(Grammar, BeginningsOfBeginningsAreFollowed) {
+  std::string text = "root ::= \"\"";
+  for (size_t n = 1; n <= 1400; ++n) text += " | \"" + std::string(n, 'a') + "\"";
+  auto grammar = Grammar::Parse(text);
+  ASSERT_TRUE(grammar.ok()) << grammar.status().ToString();
+  EXPECT_EQ(Judge(*grammar, std::string(1400, 'a')), Verdict::kWhole);
+  EXPECT_EQ(Judge(*grammar, std::string(1401, 'a')), Verdict::kRefused);
+}
+
+// What a list takes is bounded also where all of it is one word, and written out often.
+TEST(Grammar, AListOfOneWordThatIsRepeatedIsTooLarge) {
+  std::string words = "\"a\"";
+  for (int i = 0; i < 100000; ++i) words += "|\"a\"";
+  EXPECT_EQ(Grammar::Parse("root ::= (" + words + "){1000000}").status().code(), Code::kExhausted);
+}
+
 // Each rule calls the next with two ways to go on: 2^60 stacks.
 TEST(Grammar, AmbiguityWithoutEndIsRefusedNotFollowed) {
   std::string text = "root ::= r0\n";
