@@ -2,12 +2,14 @@
 #include "runtime/text/json_schema.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "runtime/base/quote.h"
 #include "runtime/json/json.h"
+#include "runtime/text/json_schema_values.h"
 
 namespace moonlit {
 namespace {
@@ -118,10 +120,25 @@ class Converter {
   }
 
   static Status CheckKeywords(const Json& schema, const std::string& pointer) {
-    static constexpr std::string_view kKnown[] = {"type",      "properties", "required", "additionalProperties",
-                                                  "items",     "minItems",   "maxItems", "minLength",
-                                                  "maxLength", "enum",       "const",    "anyOf",
-                                                  "$ref",      "allOf"};
+    static constexpr std::string_view kKnown[] = {"type",
+                                                  "properties",
+                                                  "required",
+                                                  "additionalProperties",
+                                                  "items",
+                                                  "minItems",
+                                                  "maxItems",
+                                                  "minLength",
+                                                  "maxLength",
+                                                  "enum",
+                                                  "const",
+                                                  "anyOf",
+                                                  "$ref",
+                                                  "allOf",
+                                                  "minimum",
+                                                  "maximum",
+                                                  "format",
+                                                  "exclusiveMinimum",
+                                                  "exclusiveMaximum"};
     for (size_t i = 0; i < schema.size(); ++i) {
       const std::string_view keyword = schema.Key(i);
       if (IsAnnotation(keyword) || std::find(std::begin(kKnown), std::end(kKnown), keyword) != std::end(kKnown))
@@ -241,7 +258,8 @@ class Converter {
       types = {"array"};
     } else if (schema.Has("minLength") || schema.Has("maxLength")) {
       types = {"string"};
-    } else if (schema.Has("minItems") || schema.Has("maxItems") || schema.Has("additionalProperties")) {
+    } else if (schema.Has("minItems") || schema.Has("maxItems") || schema.Has("additionalProperties") ||
+               schema.Has("format") || HasBound(schema)) {
       return Fault(Code::kUnsupported, pointer, "expected a type beside it");
     } else {
       return std::string("value");
@@ -258,7 +276,8 @@ class Converter {
     if (type == "object") return Object(schema, pointer);
     if (type == "array") return Array(schema, pointer);
     if (type == "string") return String(schema, pointer);
-    for (const char* plain : {"integer", "number", "boolean", "null"}) {
+    if (type == "integer" || type == "number") return Number(type, schema, pointer);
+    for (const char* plain : {"boolean", "null"}) {
       if (type == plain) return type;
     }
     return Fault(Code::kInvalidArgument, Pointer(pointer, "type"), "no such type");
@@ -286,7 +305,56 @@ class Converter {
     return bounds;
   }
 
+  struct Bound {
+    const char* keyword;
+    bool lower, open;
+  };
+  static constexpr Bound kBounds[] = {{"minimum", true, false},
+                                      {"exclusiveMinimum", true, true},
+                                      {"maximum", false, false},
+                                      {"exclusiveMaximum", false, true}};
+  static bool HasBound(const Json& schema) {
+    return std::any_of(std::begin(kBounds), std::end(kBounds), [&](const Bound& b) { return schema.Has(b.keyword); });
+  }
+
+  Result<std::string> Number(const std::string& type, const Json& schema, const std::string& pointer) {
+    if (!HasBound(schema)) return type;
+    NumberInterval in;
+    for (const auto& [keyword, lower, open] : kBounds) {
+      if (!schema.Has(keyword)) continue;
+      const Json bound = schema.Get(keyword);
+      if (!bound.is_number()) return Fault(Code::kInvalidArgument, Pointer(pointer, keyword), "expected a number");
+      const double value = bound.AsDouble();
+      constexpr double kMostOfNumbers = 1e9;  // above it 6 digits behind the point may be rounded up to the bound
+      if (type == "number" && (std::trunc(value) != value || std::abs(value) > kMostOfNumbers)) {
+        return Fault(Code::kUnsupported, Pointer(pointer, keyword),
+                     "of numbers a bound can be followed that is whole and at most 1000000000");
+      }
+      // Integers that are at least 0.5 are at least 1.
+      const double whole = lower ? std::ceil(value) : std::floor(value);
+      const double outside = static_cast<double>(kMostInteger + 1);
+      const bool exact = bound.is_integer() && std::abs(value) < outside;
+      const int64_t at = exact ? bound.AsInteger() : static_cast<int64_t>(std::clamp(whole, -outside, outside));
+      if (lower) in.Raise(at, open && whole == value);
+      if (!lower) in.Lower(at, open && whole == value);
+    }
+    const std::string body = type == "number" ? NumbersIn(in) : IntegersIn(in);
+    if (body.empty()) return Fault(Code::kUnsupported, pointer, "there is no number between its bounds");
+    return NewRule(body);
+  }
+
   Result<std::string> String(const Json& schema, const std::string& pointer) {
+    if (schema.Has("format")) {
+      const Json format = schema.Get("format");
+      const std::string body = format.is_string() ? BodyOfFormat(format.AsString()) : "";
+      if (body.empty()) {
+        return Fault(Code::kUnsupported, Pointer(pointer, "format"),
+                     (std::string("expected one of these formats, or none: ") + kKnownFormats).c_str());
+      }
+      if (schema.Has("minLength") || schema.Has("maxLength"))
+        return Fault(Code::kUnsupported, Pointer(pointer, "format"), "it can't be followed together with a length");
+      return NewRule("\"\\\"\" " + body + " \"\\\"\"");
+    }
     if (!schema.Has("minLength") && !schema.Has("maxLength")) return std::string("string");
     MOONLIT_ASSIGN_OR_RETURN(const Bounds bounds, ReadBounds(schema, "minLength", "maxLength", pointer));
     return NewRule("\"\\\"\" char" + bounds.Repetitions(0) + " \"\\\"\"");

@@ -3,10 +3,11 @@
 // valid text is one of the grammar: members come in the schema's order, and none that it does not name; between tokens stands at most
 // a space.
 //
-// Known: type (one or several), properties, required, additionalProperties, items, minItems, maxItems, minLength, maxLength, enum,
-// const, anyOf, $ref within the schema ("#/$defs/x"), allOf of one. Annotations (title, description, default, examples, $schema, $id,
+// Known: type (one or several), properties, required, additionalProperties, items, minItems, maxItems, minLength, maxLength, minimum,
+// maximum, exclusiveMinimum, exclusiveMaximum (of numbers whole ones), format (date, time, date-time, uuid, ipv4), enum, const, anyOf,
+// $ref within the schema ("#/$defs/x"), allOf of one. Annotations (title, description, default, examples, $schema, $id,
 // $comment, $defs, definitions, deprecated, readOnly, writeOnly) ask for nothing. Whatever else a schema has is refused, since a text
-// that seems to follow it and does not is worse: pattern, format, minimum, oneOf, uniqueItems ...
+// that seems to follow it and does not is worse: pattern, multipleOf, oneOf, uniqueItems ...
 #pragma once
 
 #include <string>

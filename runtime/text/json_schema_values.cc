@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/text/json_schema_values.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace moonlit {
+namespace {
+
+// "a | b | c"
+class Choices {
+ public:
+  void Add(const std::string& choice) {
+    if (choice.empty()) return;
+    text_ += (text_.empty() ? "" : " | ") + choice;
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+std::string Literal(std::string_view text) { return "\"" + std::string(text) + "\""; }
+std::string Group(const std::string& choices) { return choices.empty() ? "" : "(" + choices + ")"; }
+
+// Numbers of equally many digits, leading zeros included, from least to most.
+std::string DigitsBetween(const std::string& least, const std::string& most) {
+  if (least == most) return Literal(least);
+  const size_t same =
+      static_cast<size_t>(std::mismatch(least.begin(), least.end(), most.begin()).first - least.begin());
+  if (same > 0)
+    return Literal(least.substr(0, same)) + " " + Group(DigitsBetween(least.substr(same), most.substr(same)));
+  const size_t more = least.size() - 1;
+  const std::string zeros(more, '0'), nines(more, '9');
+  // Between the first digits whose rest is bounded all that follow are free.
+  char from = least[0], to = most[0];
+  const std::string rest_of_least = least.substr(1), rest_of_most = most.substr(1);
+  Choices choices;
+  if (rest_of_least != zeros)
+    choices.Add(Literal({&from, 1}) + " " + Group(DigitsBetween(rest_of_least, nines))), ++from;
+  std::string last;
+  if (rest_of_most != nines) last = Literal({&to, 1}) + " " + Group(DigitsBetween(zeros, rest_of_most)), --to;
+  if (from <= to) {
+    const std::string first = from == to ? Literal({&from, 1}) : std::string("[") + from + "-" + to + "]";
+    choices.Add(first + (more == 0 ? "" : " [0-9]{" + std::to_string(more) + "}"));
+  }
+  choices.Add(last);
+  return choices.Take();
+}
+
+// REQUIRES: 0 <= least.
+std::string WholeBetween(int64_t least, int64_t most) {
+  Choices choices;
+  for (int64_t from = least; from <= most;) {
+    const std::string first = std::to_string(from);
+    const std::string nines(first.size(), '9');
+    const int64_t to = std::min<int64_t>(most, std::stoll(nines));
+    choices.Add(DigitsBetween(first, std::to_string(to)));
+    from = to + 1;
+  }
+  return choices.Take();
+}
+
+constexpr char kFraction[] = " \".\" [0-9]{1,6}";
+constexpr char kFractionAboveZero[] = " \".\" [0-9]{0,5} [1-9]";
+
+// Numbers with a point, from `least` to below `end`, in magnitude. REQUIRES: 0 <= least.
+std::string WithFraction(int64_t least, int64_t end, bool above_least) {
+  if (least >= end) return "";
+  if (!above_least) return Group(WholeBetween(least, end - 1)) + kFraction;
+  Choices choices;
+  choices.Add(Literal(std::to_string(least)) + kFractionAboveZero);
+  if (least + 1 < end) choices.Add(Group(WholeBetween(least + 1, end - 1)) + kFraction);
+  return choices.Take();
+}
+
+constexpr char kHour[] = R"(([01] [0-9] | "2" [0-3]))";
+constexpr char kOctet[] = R"(([0-9] | [1-9] [0-9] | "1" [0-9]{2} | "2" [0-4] [0-9] | "25" [0-5]))";
+
+// A month and its days; and the 29th of February of leap years.
+std::string Date() {
+  const std::string day = R"("-" ("0" [1-9] | [12] [0-9] | )";
+  const std::string long_months = R"(("0" [13578] | "1" [02]) )" + day + R"("3" [01]))";
+  const std::string short_months = R"(("0" [469] | "11") )" + day + R"("30"))";
+  const std::string february = R"("02-" ("0" [1-9] | "1" [0-9] | "2" [0-8]))";
+  const std::string leap_year =
+      R"(([12] [0-9] ("0" [48] | [2468] [048] | [13579] [26]) | ("12" | "16" | "20" | "24" | "28") "00"))";
+  return "([12] [0-9]{3} \"-\" (" + long_months + " | " + short_months + " | " + february + ") | " + leap_year +
+         " \"-02-29\")";
+}
+
+std::string Time() {
+  const std::string minutes = R"( ":" [0-5] [0-9])";
+  return kHour + minutes + minutes + R"( ("." [0-9]{1,9})? ("Z" | [-+] )" + kHour + minutes + ")";
+}
+
+}  // namespace
+
+void NumberInterval::Raise(int64_t bound, bool above) {
+  if (bound < least) return;
+  above_least = above || (bound == least && above_least);
+  least = bound;
+}
+
+void NumberInterval::Lower(int64_t bound, bool below) {
+  if (bound > most) return;
+  below_most = below || (bound == most && below_most);
+  most = bound;
+}
+
+std::string IntegersIn(const NumberInterval& in) {
+  const int64_t least = in.least + (in.above_least ? 1 : 0), most = in.most - (in.below_most ? 1 : 0);
+  Choices choices;
+  if (least <= most && least < 0) choices.Add("\"-\" " + Group(WholeBetween(std::max<int64_t>(1, -most), -least)));
+  if (least <= most && most >= 0) choices.Add(WholeBetween(std::max<int64_t>(0, least), most));
+  return choices.Take();
+}
+
+std::string NumbersIn(const NumberInterval& in) {
+  Choices choices;
+  choices.Add(IntegersIn(in));
+  choices.Add(WithFraction(std::max<int64_t>(0, in.least), in.most, in.above_least && in.least >= 0));
+  // Of negative numbers the bound nearer to zero is the upper one.
+  const std::string negative = WithFraction(std::max<int64_t>(0, -in.most), -in.least, in.below_most && in.most <= 0);
+  if (!negative.empty()) choices.Add("\"-\" " + Group(negative));
+  return choices.Take();
+}
+
+std::string BodyOfFormat(std::string_view format) {
+  if (format == "date") return Date();
+  if (format == "time") return Time();
+  if (format == "date-time") return Date() + " \"T\" " + Time();
+  if (format == "uuid") return R"([0-9a-f]{8} ("-" [0-9a-f]{4}){3} "-" [0-9a-f]{12})";
+  if (format == "ipv4") return kOctet + std::string(" (\".\" ") + kOctet + "){3}";
+  return "";
+}
+
+}  // namespace moonlit
