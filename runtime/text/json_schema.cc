@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "runtime/base/quote.h"
 #include "runtime/json/json.h"
+#include "runtime/text/json_schema_pattern.h"
 #include "runtime/text/json_schema_values.h"
 
 namespace moonlit {
@@ -121,22 +123,23 @@ class Converter {
 
   static Status CheckKeywords(const Json& schema, const std::string& pointer) {
     static constexpr std::string_view kKnown[] = {"type",
+                                                  "enum",
+                                                  "const",
+                                                  "anyOf",
+                                                  "allOf",
+                                                  "$ref",
                                                   "properties",
                                                   "required",
                                                   "additionalProperties",
                                                   "items",
                                                   "minItems",
                                                   "maxItems",
+                                                  "format",
+                                                  "pattern",
                                                   "minLength",
                                                   "maxLength",
-                                                  "enum",
-                                                  "const",
-                                                  "anyOf",
-                                                  "$ref",
-                                                  "allOf",
                                                   "minimum",
                                                   "maximum",
-                                                  "format",
                                                   "exclusiveMinimum",
                                                   "exclusiveMaximum"};
     for (size_t i = 0; i < schema.size(); ++i) {
@@ -156,6 +159,20 @@ class Converter {
       if (other == "type" && (keyword == "enum" || keyword == "const")) continue;
       return Fault(Code::kUnsupported, Pointer(pointer, other),
                    ("it can't be followed together with " + keyword).c_str());
+    }
+    return Status();
+  }
+
+  // Of keywords that each say what a text looks like, only one can be followed.
+  static Status CheckOneOf(const Json& schema, std::initializer_list<const char*> keywords,
+                           const std::string& pointer) {
+    const char* found = nullptr;
+    for (const char* keyword : keywords) {
+      if (!schema.Has(keyword)) continue;
+      if (found != nullptr)
+        return Fault(Code::kUnsupported, Pointer(pointer, keyword),
+                     (std::string("it can't be followed together with ") + found).c_str());
+      found = keyword;
     }
     return Status();
   }
@@ -259,7 +276,7 @@ class Converter {
     } else if (schema.Has("minLength") || schema.Has("maxLength")) {
       types = {"string"};
     } else if (schema.Has("minItems") || schema.Has("maxItems") || schema.Has("additionalProperties") ||
-               schema.Has("format") || HasBound(schema)) {
+               schema.Has("format") || schema.Has("pattern") || HasBound(schema)) {
       return Fault(Code::kUnsupported, pointer, "expected a type beside it");
     } else {
       return std::string("value");
@@ -344,6 +361,8 @@ class Converter {
   }
 
   Result<std::string> String(const Json& schema, const std::string& pointer) {
+    MOONLIT_RETURN_IF_ERROR(CheckOneOf(schema, {"format", "pattern", "minLength"}, pointer));
+    MOONLIT_RETURN_IF_ERROR(CheckOneOf(schema, {"format", "pattern", "maxLength"}, pointer));
     if (schema.Has("format")) {
       const Json format = schema.Get("format");
       const std::string body = format.is_string() ? BodyOfFormat(format.AsString()) : "";
@@ -351,9 +370,14 @@ class Converter {
         return Fault(Code::kUnsupported, Pointer(pointer, "format"),
                      (std::string("expected one of these formats, or none: ") + kKnownFormats).c_str());
       }
-      if (schema.Has("minLength") || schema.Has("maxLength"))
-        return Fault(Code::kUnsupported, Pointer(pointer, "format"), "it can't be followed together with a length");
       return NewRule("\"\\\"\" " + body + " \"\\\"\"");
+    }
+    if (schema.Has("pattern")) {
+      const std::string at = Pointer(pointer, "pattern");
+      if (!schema.Get("pattern").is_string()) return Fault(Code::kInvalidArgument, at, "expected a string");
+      const Result<std::string> body = BodyOfPattern(schema.Get("pattern").AsString());
+      if (!body.ok()) return Fault(body.status().code(), at, std::string(body.status().message()).c_str());
+      return NewRule("\"\\\"\" (" + *body + ") \"\\\"\"");
     }
     if (!schema.Has("minLength") && !schema.Has("maxLength")) return std::string("string");
     MOONLIT_ASSIGN_OR_RETURN(const Bounds bounds, ReadBounds(schema, "minLength", "maxLength", pointer));

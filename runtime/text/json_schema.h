@@ -4,10 +4,10 @@
 // a space.
 //
 // Known: type (one or several), properties, required, additionalProperties, items, minItems, maxItems, minLength, maxLength, minimum,
-// maximum, exclusiveMinimum, exclusiveMaximum (of numbers whole ones), format (date, time, date-time, uuid, ipv4), enum, const, anyOf,
+// maximum, exclusiveMinimum, exclusiveMaximum (of numbers whole ones), format (date, time, date-time, uuid, ipv4), pattern (json_schema_pattern.h), enum, const, anyOf,
 // $ref within the schema ("#/$defs/x"), allOf of one. Annotations (title, description, default, examples, $schema, $id,
 // $comment, $defs, definitions, deprecated, readOnly, writeOnly) ask for nothing. Whatever else a schema has is refused, since a text
-// that seems to follow it and does not is worse: pattern, multipleOf, oneOf, uniqueItems ...
+// that seems to follow it and does not is worse: multipleOf, oneOf, uniqueItems ...
 #pragma once
 
 #include <string>

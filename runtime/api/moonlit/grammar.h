@@ -22,7 +22,7 @@ MOONLIT_API moonlit_code moonlit_grammar_new(const moonlit_model* model, const c
                                              const char* root, moonlit_grammar** grammar, moonlit_error* error);
 /* JSON texts that follow a JSON schema: type, properties, required, additionalProperties, items, minItems, maxItems, minLength,
  * maxLength, minimum, maximum, exclusiveMinimum, exclusiveMaximum (of numbers whole ones), format (date, time, date-time, uuid, ipv4),
- * enum, const, anyOf, $ref within the schema. Members come in the schema's order, and only those that it names. Other
+ * pattern (regular expressions without look-around, references, \b and \p), enum, const, anyOf, $ref within the schema. Members come in the schema's order, and only those that it names. Other
  * keywords but annotations are MOONLIT_UNSUPPORTED with their JSON pointer. Any thread. */
 MOONLIT_API moonlit_code moonlit_grammar_new_json(const moonlit_model* model, const char* schema, size_t length,
                                                   moonlit_grammar** grammar, moonlit_error* error);
