@@ -2,29 +2,18 @@
 #include "runtime/decode/engine.h"
 
 #include <algorithm>
-#include <new>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "kernels/base/round.h"
-#include "runtime/base/file.h"
-#include "runtime/base/log.h"
-#include "runtime/decode/batcher.h"
+#include "runtime/decode/engine_impl.h"
 #include "runtime/decode/engine_setup.h"
 #include "runtime/decode/session_use.h"
-#include "runtime/threads/topology.h"
 
 namespace moonlit {
 namespace {
 
 constexpr size_t kStateChunk = 64;  // of recurrent layers (the numeric contract)
-
-std::string ThreadReason(const EngineOptions& asked) {
-  if (asked.pool != nullptr) return "the application's own pool";
-  const std::string reason = asked.threads != 0 ? "as asked for" : DefaultThreadCount(ReadTopology()).reason;
-  return asked.parallel_for.run != nullptr ? "at most so many of the application's own threads: " + reason : reason;
-}
 
 // Shifts the token numbers of one chunk to those of the whole prefill.
 class ChunkConsumer final : public LogitsConsumer {
@@ -41,49 +30,6 @@ class ChunkConsumer final : public LogitsConsumer {
 };
 
 }  // namespace
-
-struct Engine::Impl {
-  ModelFacts facts;
-  std::unique_ptr<const Tokenizer> tokenizer;
-  EngineOptions options;
-  Variant variant;
-  std::string thread_reason;
-  std::unique_ptr<ThreadPool> own_pool;  // null when the app gave one
-  std::unique_ptr<Plan> plan;
-  std::shared_ptr<SessionPool> sessions;
-  std::unique_ptr<Batcher> batcher;
-  bool gives_back = false;  // some group of the cache does
-};
-
-// A sequence beside those of sessions. It holds pages, so it comes and goes under the mutex, whatever is thrown meanwhile.
-class Engine::SpareSequence {
- public:
-  explicit SpareSequence(SessionPool& pool) : pool_(pool) {}
-  SpareSequence(const SpareSequence&) = delete;
-  SpareSequence& operator=(const SpareSequence&) = delete;
-  ~SpareSequence() {
-    if (!sequence_) return;
-    const std::lock_guard<std::mutex> lock(pool_.mutex());
-    sequence_.reset();
-  }
-  bool has_value() const { return sequence_.has_value(); }
-  Sequence& operator*() { return *sequence_; }
-  // make(): a Result<Sequence>.
-  template <class Make>
-  Status Set(const Make& make) {
-    const std::lock_guard<std::mutex> lock(pool_.mutex());
-    MOONLIT_ASSIGN_OR_RETURN(sequence_, make());
-    return Status();
-  }
-  void SwapWith(Sequence& other) {
-    const std::lock_guard<std::mutex> lock(pool_.mutex());
-    std::swap(*sequence_, other);
-  }
-
- private:
-  SessionPool& pool_;
-  std::optional<Sequence> sequence_;
-};
 
 // Takes a session back to where a prefill found it, unless that comes to its end. What was cut can't always be had again (a recurrent
 // state knows no way back, pages may be given back); then it keeps what was there.
@@ -138,47 +84,6 @@ MemoryUse Engine::memory() const {
   return use;
 }
 
-Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOptions& options) {
-  MOONLIT_CHECK(model.make_plan && model.tokenizer != nullptr);
-  auto impl = std::make_unique<Impl>();
-  MOONLIT_ASSIGN_OR_RETURN(impl->variant, ResolveVariant(options.variant));
-  impl->options = options;
-  impl->thread_reason = ThreadReason(options);
-  EngineOptions& o = impl->options;
-  MOONLIT_RETURN_IF_ERROR(FillDefaults(model.facts, impl->variant, o));
-  if (model.facts.n_ctx_train != 0 && o.n_ctx > model.facts.n_ctx_train) {
-    Logf(LogLevel::kWarning, "the context of %zu tokens is longer than the %zu that the model was trained for", o.n_ctx,
-         model.facts.n_ctx_train);
-  }
-  if (o.pool == nullptr) {
-    auto pool = ThreadPool::Create({.threads = o.threads, .loop = o.parallel_for});
-    if (!pool.ok()) return pool.status();
-    impl->own_pool = std::move(pool).value();
-    o.pool = impl->own_pool.get();
-  }
-  o.threads = o.pool->threads();
-
-  MOONLIT_ASSIGN_OR_RETURN(const PlanOptions plan_options, MakePlanOptions(o, impl->variant));
-  MOONLIT_ASSIGN_OR_RETURN(impl->plan, model.make_plan(plan_options));
-  o.progress = nullptr;  // it belongs to the load, and so does what it points to
-
-  o.share_prefixes = o.share_prefixes && !impl->plan->whole_sequences();
-  PagePoolOptions pool_options;
-  impl->gives_back = PlanPages(*impl->plan, o, pool_options);
-  const size_t most_pages = o.max_sessions * (CeilDiv(o.n_ctx, o.page_tokens) + 1);
-  MOONLIT_ASSIGN_OR_RETURN(auto page_pool, PagePool::Create(impl->plan->cache_groups(), most_pages, pool_options));
-  impl->sessions = std::make_shared<SessionPool>(std::move(page_pool), o.max_sessions, impl->plan->can_shift());
-  impl->batcher = std::make_unique<Batcher>(*impl->plan, *impl->sessions, impl->options);
-  impl->facts = std::move(model.facts);
-  impl->tokenizer = std::move(model.tokenizer);
-  std::unique_ptr<Engine> engine(new Engine(std::move(impl)));
-  engine->impl_->sessions->read = [self = engine.get()](Session& session, std::span<const int32_t> tokens,
-                                                        const std::atomic<bool>* abort) {
-    return self->ReadAgain(session, tokens, abort);
-  };
-  return engine;
-}
-
 Result<std::unique_ptr<Session>> Engine::NewSession() {
   const std::lock_guard<std::mutex> lock(impl_->sessions->mutex());
   MOONLIT_RETURN_IF_ERROR(impl_->sessions->CheckRoom());
@@ -199,106 +104,6 @@ Result<std::unique_ptr<Session>> Engine::Fork(Session& session) {
     return Status();
   }));
   return fork;
-}
-
-SessionFacts Engine::SavedFacts(const Session& session) const {
-  SessionFacts facts;
-  facts.variant = impl_->options.variant;
-  facts.model = impl_->facts.identity + (impl_->options.exact ? ", exact" : "");
-  if (impl_->options.attention_window != 0) {
-    facts.model += ", attention window " + std::to_string(impl_->options.attention_window) + " and sinks " +
-                   std::to_string(impl_->options.attention_sinks);
-  }
-  // Without it pages have no bounds of their keys.
-  if (impl_->options.attention_pages != 0) facts.model += ", attention pages";
-  facts.model += session.AdapterIdentity();
-  facts.vocab = impl_->plan->vocab_size();
-  facts.n_ctx = impl_->options.n_ctx;
-  facts.placed_from = session.placed_from_;
-  return facts;
-}
-
-// Nobody writes to a page that this session holds, so other sessions may go on meanwhile.
-Status Engine::Save(Session& session, const std::string& path) {
-  MOONLIT_RETURN_IF_ERROR(RefuseInputs(path, impl_->facts.files));
-  return session.Use([&]() -> Status { return SaveSession(session.sequence_, SavedFacts(session), path); });
-}
-
-Status Engine::Write(Session& session, const ByteSink& sink) {
-  return session.Use([&]() -> Status { return WriteSession(session.sequence_, SavedFacts(session), sink); });
-}
-
-Result<uint64_t> Engine::SavedBytes(Session& session) {
-  uint64_t bytes = 0;
-  MOONLIT_RETURN_IF_ERROR(session.Use([&] {
-    bytes = SessionBytes(session.sequence_, SavedFacts(session));
-    return Status();
-  }));
-  return bytes;
-}
-
-Status Engine::Restore(Session& session, const std::string& path, const RestoreOptions& options) {
-  return session.Use([&]() -> Status {
-    MOONLIT_ASSIGN_OR_RETURN(const File file, File::Open(path));
-    return ReadInto(session, SourceOf(file), options);
-  });
-}
-
-Status Engine::Read(Session& session, ByteSource source, const RestoreOptions& options) {
-  return session.Use([&] { return ReadInto(session, std::move(source), options); });
-}
-
-Status Engine::ReadInto(Session& session, ByteSource source, const RestoreOptions& options) {
-  PagePool* pages = impl_->sessions->pages();
-  MOONLIT_ASSIGN_OR_RETURN(SessionReader reader, SessionReader::Open(source, SavedFacts(session), options, *pages));
-  SpareSequence restored(*impl_->sessions);  // other sessions may go on while the bytes come
-  const Status room = restored.Set([&] { return Sequence::Make(pages, reader.shape(), session.AdapterKey()); });
-  if (room.code() == Code::kExhausted && source.size) return ReadInPlace(session, reader, room);
-  if (room.code() == Code::kExhausted && session.length() != 0) {
-    return Errorf(Code::kExhausted,
-                  "%s; or truncate the session to 0 first: it keeps its %lld tokens until the others are read",
-                  std::string(room.message()).c_str(), static_cast<long long>(session.length()));
-  }
-  MOONLIT_RETURN_IF_ERROR(room);
-  MOONLIT_RETURN_IF_ERROR(reader.ReadPages(*restored));
-  restored.SwapWith(session.sequence_);
-  session.placed_from_ = reader.placed_from();
-  return Status();
-}
-
-// Nothing of the session goes before the file is known to be whole and to fit. no_room: what was said of room for both.
-Status Engine::ReadInPlace(Session& session, SessionReader& reader, const Status& no_room) {
-  SessionPool& pool = *impl_->sessions;
-  const auto fits = [&] { return session.sequence_.MakesRoomFor(reader.shape()); };
-  {
-    const std::lock_guard<std::mutex> lock(pool.mutex());
-    if (!fits()) return no_room;
-  }
-  MOONLIT_RETURN_IF_ERROR(reader.Check());
-  SpareSequence restored(pool);
-  bool fitted = false;
-  const auto take_place = [&]() -> Result<Sequence> {
-    fitted = fits();  // others may have gone on
-    if (!fitted) return no_room;
-    session.sequence_.Truncate(0);
-    session.placed_from_ = INT64_MAX;
-    return Sequence::Make(pool.pages(), reader.shape(), session.AdapterKey());
-  };
-  Status made;
-  try {
-    made = restored.Set(take_place);
-  } catch (const std::bad_alloc&) {
-    made = Status(Code::kOutOfMemory, "session: the system gives no more memory");
-  }
-  if (!fitted) return made;
-  const Status read = made.ok() ? reader.ReadPages(*restored) : made;
-  if (!read.ok()) {
-    return Errorf(read.code(), "%s; the session is empty: there was no room for its text until the file's was read",
-                  std::string(read.message()).c_str());
-  }
-  restored.SwapWith(session.sequence_);
-  session.placed_from_ = reader.placed_from();
-  return Status();
 }
 
 Status Engine::TakePrefix(Session& session, std::span<const int32_t> tokens, size_t* taken) {

@@ -2,9 +2,13 @@
 #include "runtime/decode/engine_setup.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/attention/attention.h"
 #include "kernels/base/round.h"
+#include "runtime/base/log.h"
+#include "runtime/decode/batcher.h"
+#include "runtime/decode/engine_impl.h"
 #include "runtime/threads/topology.h"
 #include "runtime/threads/thread_count.h"
 
@@ -25,6 +29,12 @@ Status CheckRange(const char* name, size_t value, size_t least, size_t most) {
 
 uint64_t Product(uint64_t a, uint64_t b) { return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b; }
 uint64_t Sum(uint64_t a, uint64_t b) { return b > UINT64_MAX - a ? UINT64_MAX : a + b; }
+
+std::string ThreadReason(const EngineOptions& asked) {
+  if (asked.pool != nullptr) return "the application's own pool";
+  const std::string reason = asked.threads != 0 ? "as asked for" : DefaultThreadCount(ReadTopology()).reason;
+  return asked.parallel_for.run != nullptr ? "at most so many of the application's own threads: " + reason : reason;
+}
 
 }  // namespace
 
@@ -143,6 +153,47 @@ Result<MeasuredEngine> Engine::Measure(const LoadedModel& model, const EngineOpt
     measured.memory.states = Product(StatePool::StrideOf(pages.state_bytes), pages.states);
   }
   return measured;
+}
+
+Result<std::unique_ptr<Engine>> Engine::Create(LoadedModel model, const EngineOptions& options) {
+  MOONLIT_CHECK(model.make_plan && model.tokenizer != nullptr);
+  auto impl = std::make_unique<Impl>();
+  MOONLIT_ASSIGN_OR_RETURN(impl->variant, ResolveVariant(options.variant));
+  impl->options = options;
+  impl->thread_reason = ThreadReason(options);
+  EngineOptions& o = impl->options;
+  MOONLIT_RETURN_IF_ERROR(FillDefaults(model.facts, impl->variant, o));
+  if (model.facts.n_ctx_train != 0 && o.n_ctx > model.facts.n_ctx_train) {
+    Logf(LogLevel::kWarning, "the context of %zu tokens is longer than the %zu that the model was trained for", o.n_ctx,
+         model.facts.n_ctx_train);
+  }
+  if (o.pool == nullptr) {
+    auto pool = ThreadPool::Create({.threads = o.threads, .loop = o.parallel_for});
+    if (!pool.ok()) return pool.status();
+    impl->own_pool = std::move(pool).value();
+    o.pool = impl->own_pool.get();
+  }
+  o.threads = o.pool->threads();
+
+  MOONLIT_ASSIGN_OR_RETURN(const PlanOptions plan_options, MakePlanOptions(o, impl->variant));
+  MOONLIT_ASSIGN_OR_RETURN(impl->plan, model.make_plan(plan_options));
+  o.progress = nullptr;  // it belongs to the load, and so does what it points to
+
+  o.share_prefixes = o.share_prefixes && !impl->plan->whole_sequences();
+  PagePoolOptions pool_options;
+  impl->gives_back = PlanPages(*impl->plan, o, pool_options);
+  const size_t most_pages = o.max_sessions * (CeilDiv(o.n_ctx, o.page_tokens) + 1);
+  MOONLIT_ASSIGN_OR_RETURN(auto page_pool, PagePool::Create(impl->plan->cache_groups(), most_pages, pool_options));
+  impl->sessions = std::make_shared<SessionPool>(std::move(page_pool), o.max_sessions, impl->plan->can_shift());
+  impl->batcher = std::make_unique<Batcher>(*impl->plan, *impl->sessions, impl->options);
+  impl->facts = std::move(model.facts);
+  impl->tokenizer = std::move(model.tokenizer);
+  std::unique_ptr<Engine> engine(new Engine(std::move(impl)));
+  engine->impl_->sessions->read = [self = engine.get()](Session& session, std::span<const int32_t> tokens,
+                                                        const std::atomic<bool>* abort) {
+    return self->ReadAgain(session, tokens, abort);
+  };
+  return engine;
 }
 
 }  // namespace moonlit

@@ -74,7 +74,7 @@ class Converter {
       MOONLIT_ASSIGN_OR_RETURN(const std::string body, Rule(referred.schema, referred.pointer));
       MOONLIT_RETURN_IF_ERROR(Define(referred.name, body));
     }
-    return "root ::= " + root + "\n" + out_ + kCommonRules;
+    return "root ::= " + root + "\n" + out_ + kCommonRules + kFormatRules;
   }
 
  private:
@@ -322,6 +322,8 @@ class Converter {
     return bounds;
   }
 
+  Result<std::string> InQuotes(const std::string& body) { return NewRule("\"\\\"\" " + body + " \"\\\"\""); }
+
   struct Bound {
     const char* keyword;
     bool lower, open;
@@ -365,23 +367,23 @@ class Converter {
     MOONLIT_RETURN_IF_ERROR(CheckOneOf(schema, {"format", "pattern", "maxLength"}, pointer));
     if (schema.Has("format")) {
       const Json format = schema.Get("format");
-      const std::string body = format.is_string() ? BodyOfFormat(format.AsString()) : "";
-      if (body.empty()) {
+      const char* body = format.is_string() ? BodyOfFormat(format.AsString()) : nullptr;
+      if (body == nullptr) {
         return Fault(Code::kUnsupported, Pointer(pointer, "format"),
                      (std::string("expected one of these formats, or none: ") + kKnownFormats).c_str());
       }
-      return NewRule("\"\\\"\" " + body + " \"\\\"\"");
+      return InQuotes(body);
     }
     if (schema.Has("pattern")) {
       const std::string at = Pointer(pointer, "pattern");
       if (!schema.Get("pattern").is_string()) return Fault(Code::kInvalidArgument, at, "expected a string");
       const Result<std::string> body = BodyOfPattern(schema.Get("pattern").AsString());
       if (!body.ok()) return Fault(body.status().code(), at, std::string(body.status().message()).c_str());
-      return NewRule("\"\\\"\" (" + *body + ") \"\\\"\"");
+      return InQuotes("(" + *body + ")");
     }
     if (!schema.Has("minLength") && !schema.Has("maxLength")) return std::string("string");
     MOONLIT_ASSIGN_OR_RETURN(const Bounds bounds, ReadBounds(schema, "minLength", "maxLength", pointer));
-    return NewRule("\"\\\"\" char" + bounds.Repetitions(0) + " \"\\\"\"");
+    return InQuotes("char" + bounds.Repetitions(0));
   }
 
   Result<std::string> Array(const Json& schema, const std::string& pointer) {

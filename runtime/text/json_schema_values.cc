@@ -74,26 +74,6 @@ std::string WithFraction(int64_t least, int64_t end, bool above_least) {
   return choices.Take();
 }
 
-constexpr char kHour[] = R"(([01] [0-9] | "2" [0-3]))";
-constexpr char kOctet[] = R"(([0-9] | [1-9] [0-9] | "1" [0-9]{2} | "2" [0-4] [0-9] | "25" [0-5]))";
-
-// A month and its days; and the 29th of February of leap years.
-std::string Date() {
-  const std::string day = R"("-" ("0" [1-9] | [12] [0-9] | )";
-  const std::string long_months = R"(("0" [13578] | "1" [02]) )" + day + R"("3" [01]))";
-  const std::string short_months = R"(("0" [469] | "11") )" + day + R"("30"))";
-  const std::string february = R"("02-" ("0" [1-9] | "1" [0-9] | "2" [0-8]))";
-  const std::string leap_year =
-      R"(([12] [0-9] ("0" [48] | [2468] [048] | [13579] [26]) | ("12" | "16" | "20" | "24" | "28") "00"))";
-  return "([12] [0-9]{3} \"-\" (" + long_months + " | " + short_months + " | " + february + ") | " + leap_year +
-         " \"-02-29\")";
-}
-
-std::string Time() {
-  const std::string minutes = R"( ":" [0-5] [0-9])";
-  return kHour + minutes + minutes + R"( ("." [0-9]{1,9})? ("Z" | [-+] )" + kHour + minutes + ")";
-}
-
 }  // namespace
 
 void NumberInterval::Raise(int64_t bound, bool above) {
@@ -126,13 +106,31 @@ std::string NumbersIn(const NumberInterval& in) {
   return choices.Take();
 }
 
-std::string BodyOfFormat(std::string_view format) {
-  if (format == "date") return Date();
-  if (format == "time") return Time();
-  if (format == "date-time") return Date() + " \"T\" " + Time();
-  if (format == "uuid") return R"([0-9a-f]{8} ("-" [0-9a-f]{4}){3} "-" [0-9a-f]{12})";
-  if (format == "ipv4") return kOctet + std::string(" (\".\" ") + kOctet + "){3}";
-  return "";
+const char* BodyOfFormat(std::string_view format) {
+  static constexpr std::pair<std::string_view, const char*> kBodies[] = {
+      {"date", "date"},
+      {"time", "time"},
+      {"date-time", R"(date "T" time)"},
+      {"uuid", R"([0-9a-f]{8} ("-" [0-9a-f]{4}){3} "-" [0-9a-f]{12})"},
+      {"ipv4", R"(octet ("." octet){3})"},
+  };
+  for (const auto& [name, body] : kBodies) {
+    if (name == format) return body;
+  }
+  return nullptr;
 }
+
+const char kFormatRules[] =
+    R"(date ::= [12] [0-9]{3} "-" (long-month "-" (day | "30" | "31") | short-month "-" (day | "30") | "02-" day28) | leap-year "-02-29"
+long-month ::= "0" [13578] | "1" [02]
+short-month ::= "0" [469] | "11"
+day ::= day28 | "29"
+day28 ::= "0" [1-9] | "1" [0-9] | "2" [0-8]
+leap-year ::= [12] [0-9] ("0" [48] | [2468] [048] | [13579] [26]) | ("12" | "16" | "20" | "24" | "28") "00"
+time ::= hour sixty sixty ("." [0-9]{1,9})? ("Z" | [-+] hour sixty)
+hour ::= [01] [0-9] | "2" [0-3]
+sixty ::= ":" [0-5] [0-9]
+octet ::= [0-9] | [1-9] [0-9] | "1" [0-9]{2} | "2" [0-4] [0-9] | "25" [0-5]
+)";
 
 }  // namespace moonlit

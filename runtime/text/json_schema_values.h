@@ -25,8 +25,9 @@ std::string IntegersIn(const NumberInterval& interval);
 std::string NumbersIn(const NumberInterval& interval);
 
 // What stands between the quotes of a string of this format (RFC 3339 and its grammar of dates, of years 1000 to 2999; RFC 4122; RFC 2673):
-// date, time, date-time, uuid, ipv4. Empty: another one.
-std::string BodyOfFormat(std::string_view format);
+// date, time, date-time, uuid, ipv4, by the rules of kFormatRules. Null: another one.
+const char* BodyOfFormat(std::string_view format);
+extern const char kFormatRules[];
 inline constexpr char kKnownFormats[] = "date, time, date-time, uuid, ipv4";
 
 }  // namespace moonlit
