@@ -273,10 +273,11 @@ class Converter {
       types = {"object"};
     } else if (schema.Has("items")) {
       types = {"array"};
-    } else if (schema.Has("minLength") || schema.Has("maxLength")) {
+    } else if (schema.Has("minLength") || schema.Has("maxLength") || schema.Has("format") || schema.Has("pattern")) {
       types = {"string"};
-    } else if (schema.Has("minItems") || schema.Has("maxItems") || schema.Has("additionalProperties") ||
-               schema.Has("format") || schema.Has("pattern") || HasBound(schema)) {
+    } else if (HasBound(schema)) {
+      types = {"number"};
+    } else if (schema.Has("minItems") || schema.Has("maxItems") || schema.Has("additionalProperties")) {
       return Fault(Code::kUnsupported, pointer, "expected a type beside it");
     } else {
       return std::string("value");

@@ -211,9 +211,9 @@ TEST(GrammarFlags, FaultsAreTold) {
   EXPECT_THAT(bad.err, HasSubstr("line 1"));
   EXPECT_EQ(RunMoonlit({"generate", "-p", "x", "--grammar", "root ::= \"a\"", "-j", "{}"}).exit_code, 2);
   EXPECT_EQ(RunMoonlit({"generate", "-p", "x", "--grammar-file", "/no/such"}).exit_code, 1);
-  const Outcome refused = RunMoonlit({"generate", "-p", "x", "-j", "{\"pattern\": \"x\"}"});
+  const Outcome refused = RunMoonlit({"generate", "-p", "x", "-j", "{\"oneOf\": [{}]}"});
   EXPECT_EQ(refused.exit_code, 2) << refused.err;
-  EXPECT_THAT(refused.err, HasSubstr("#/pattern"));
+  EXPECT_THAT(refused.err, HasSubstr("#/oneOf"));
 }
 
 }  // namespace
