@@ -150,7 +150,8 @@ Value StrftimeNow(Machine& machine, const Arguments& arguments) {
   char buffer[256];
   if (format.size() > 64)
     Fail(Code::kInvalidArgument, "strftime_now: the format is too long, expected at most 64 bytes");
-  if (localtime_r(&now, &local) == nullptr)
+  // 32-bit systems may have a shorter time_t.
+  if (static_cast<int64_t>(now) != machine.now() || localtime_r(&now, &local) == nullptr)
     Fail(Code::kInvalidArgument, "strftime_now: the time, %lld seconds after 1970, is no date",
          static_cast<long long>(machine.now()));
   const size_t n = std::strftime(buffer, sizeof buffer, format.bytes().c_str(), &local);
