@@ -25,7 +25,7 @@ NEEDED = re.compile(
     r"memcpy|memset|memmove|memcmp|strlen|abort|_GLOBAL_OFFSET_TABLE_"
     r"|fprintf|fputs|fwrite|stderr|vfprintf|__assert_fail"  # MOONLIT_CHECK's last words
     r"|__stack_chk_(fail|guard)|__gxx_personality_v0|_Unwind_Resume"
-    r"|__aeabi_\w+|__gnu_h2f_ieee|__gnu_f2h_ieee|__udivdi3|__divdi3|__umoddi3|__moddi3)$")
+    r"|__aeabi_\w+|__gnu_h2f_ieee|__gnu_f2h_ieee|__udivdi3|__divdi3|__umoddi3|__moddi3|__ctzdi2)$")
 
 
 def in_variant(name, variant):
