@@ -80,8 +80,13 @@ moonlit_code moonlit_quantize(const char* in, const char* out, const moonlit_wri
     moonlit::Log log(moonlit::api::ToReceiver(complete.log, complete.log_user));
     const moonlit::LogScope scope(&log);
     const moonlit::QuantizeOptions to = moonlit::api::ToQuantizeOptions(complete);
-    MOONLIT_ASSIGN_OR_RETURN(const std::string found, moonlit::FindModel(in));
-    MOONLIT_ASSIGN_OR_RETURN(const moonlit::QuantizeReport report, moonlit::QuantizeFile(found, out, to));
+    const moonlit::Result<std::string> found = moonlit::FindModel(in);
+    if (!found.ok() && std::string_view(in) == "poet") {
+      return moonlit::Errorf(moonlit::Code::kUnsupported,
+                             "the model that Moonlit carries is quantized already; give a file in place of \"poet\"");
+    }
+    MOONLIT_RETURN_IF_ERROR(found.status());
+    MOONLIT_ASSIGN_OR_RETURN(const moonlit::QuantizeReport report, moonlit::QuantizeFile(*found, out, to));
     moonlit::api::GiveReport(report, result);
     return Status();
   });

@@ -72,6 +72,15 @@ TEST_F(MessageTest, OfATimeWithoutADateTellsTheTime) {
   EXPECT_THAT(Refused("{{ strftime_now('%Y') }}", INT64_MAX), HasSubstr("9223372036854775807 seconds"));
 }
 
+TEST_F(MessageTest, OfQuantizingTheCarriedModelTellsThatItIsQuantized) {
+  moonlit_write_options options;
+  moonlit_write_options_init(&options, sizeof options);
+  options.type = "Q8_0";
+  moonlit_error error = {};
+  EXPECT_EQ(moonlit_quantize("poet", "out.gguf", &options, nullptr, &error), MOONLIT_UNSUPPORTED);
+  EXPECT_THAT(error.message, HasSubstr("quantized already"));
+}
+
 TEST_F(MessageTest, OfSchemasAreCutBetweenCharacters) {
   for (size_t shift = 0; shift < 5; ++shift) {
     const std::string schema = R"({"type": "object", "properties": {")" + Shifted(shift, 300) + R"(": {"type": 7}}})";

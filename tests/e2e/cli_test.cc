@@ -138,13 +138,14 @@ TEST(Cli, InspectPlansTheMemory) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, StartsWith("plan       1 session of 128 tokens, 2 threads\n"));
   for (const char* row : {"  weights ", "  cache ", "  scratch ", "  total "}) EXPECT_THAT(run.out, HasSubstr(row));
-  EXPECT_THAT(run.out, HasSubstr("fits       yes; the largest context that does: 256 tokens"))
+  EXPECT_THAT(run.out,
+              HasSubstr("fits       yes; the largest context that does, of what it was trained for: 256 tokens"))
       << "what it was trained for";
   const Outcome large = RunMoonlit(
       {"inspect", kGolden + "llama/model.gguf", "--plan", "-c", "16777216", "--sessions", "64", "--ctk", "f32"});
   EXPECT_EQ(large.exit_code, 1) << large.out;
   EXPECT_THAT(large.out, HasSubstr(" MB a session\n"));
-  EXPECT_THAT(large.out, HasSubstr("fits       no; the largest context that does: "));
+  EXPECT_THAT(large.out, HasSubstr("fits       no; the largest context that does, of what it was trained for: "));
   EXPECT_EQ(RunMoonlit({"inspect", "poet", "-c", "128"}).exit_code, 2) << "of no use without --plan";
   EXPECT_EQ(RunMoonlit({"inspect", "/no/such/model.gguf", "--plan"}).exit_code, 1);
 }

@@ -73,7 +73,8 @@ int MemoryPlanFlags::Run(const std::string& model) {
   auto largest = api::Model::PlanContext(model, free->bytes, options);
   if (!largest) return Report(largest.error());
   std::printf("free       %.1f MB %s\n", Megabytes(free->bytes), free->reason.c_str());
-  std::printf("fits       %s; the largest context that does: %" PRIu32 " tokens\n", fits ? "yes" : "no", *largest);
+  std::printf("fits       %s; the largest context that does, of what it was trained for: %" PRIu32 " tokens\n",
+              fits ? "yes" : "no", *largest);
   return fits ? kOk : kFailed;
 }
 
