@@ -10,6 +10,7 @@
 
 #include "runtime/base/quote.h"
 #include "runtime/json/json.h"
+#include "runtime/text/gbnf_text.h"
 #include "runtime/text/json_schema_pattern.h"
 #include "runtime/text/json_schema_values.h"
 
@@ -17,7 +18,6 @@ namespace moonlit {
 namespace {
 
 constexpr size_t kMostSchemaBytes = size_t{1} << 20;
-constexpr size_t kMostGrammarText = size_t{1} << 20;
 constexpr uint64_t kMostCount = 1000000;  // as repetitions in a grammar
 
 // RFC 8259, within what readers take: numbers of sixteen digits and two of an exponent; escapes of surrogates in pairs.
@@ -34,21 +34,6 @@ member ::= string ws ":" ws value
 object ::= "{" ws (member (ws "," ws member)*)? ws "}"
 value ::= object | array | string | number | boolean | null
 )";
-
-std::string Quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
 
 constexpr size_t kMostPointer = 200;  // bytes that a message shows
 constexpr size_t kMostTypes = 7;      // that there are
@@ -74,7 +59,7 @@ class Converter {
       MOONLIT_ASSIGN_OR_RETURN(const std::string body, Rule(referred.schema, referred.pointer));
       MOONLIT_RETURN_IF_ERROR(Define(referred.name, body));
     }
-    return "root ::= " + root + "\n" + out_ + kCommonRules + kFormatRules;
+    return "root ::= " + root + "\n" + out_ + kCommonRules + (formats_ ? kFormatRules : "");
   }
 
  private:
@@ -190,7 +175,7 @@ class Converter {
       const std::string at = Pointer(pointer, std::to_string(i));
       auto choice = keyword == "enum" ? Literal(value[i], schema, at) : Rule(value[i], at);
       if (!choice.ok()) return choice.status();
-      choices += (i > 0 ? " | " : "") + *choice;
+      AddChoice(choices, *choice);
     }
     return NewRule(choices);
   }
@@ -285,7 +270,7 @@ class Converter {
     std::string choices;
     for (const std::string& type : types) {
       MOONLIT_ASSIGN_OR_RETURN(const std::string choice, OfType(type, schema, pointer));
-      choices += (choices.empty() ? "" : " | ") + choice;
+      AddChoice(choices, choice);
     }
     return types.size() == 1 ? Result<std::string>(choices) : NewRule(choices);
   }
@@ -373,6 +358,7 @@ class Converter {
         return Fault(Code::kUnsupported, Pointer(pointer, "format"),
                      (std::string("expected one of these formats, or none: ") + kKnownFormats).c_str());
       }
+      formats_ = true;
       return InQuotes(body);
     }
     if (schema.Has("pattern")) {
@@ -447,6 +433,7 @@ class Converter {
   const Json root_;
   std::string out_;
   size_t rules_ = 0;
+  bool formats_ = false;                           // some rule uses kFormatRules
   std::map<std::string, std::string> references_;  // pointer -> rule
   std::vector<Referred> waiting_;
 };

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "runtime/text/character_class.h"
+#include "runtime/text/gbnf_text.h"
 #include "runtime/text/utf8.h"
 
 namespace moonlit {
@@ -65,7 +66,7 @@ class PatternReader {
     std::string all;
     do {
       MOONLIT_ASSIGN_OR_RETURN(const std::string one, Sequence(depth));
-      all += (all.empty() ? "" : " | ") + one;
+      AddChoice(all, one);
     } while (Take('|'));
     return all;
   }
@@ -82,6 +83,8 @@ class PatternReader {
       }
       MOONLIT_ASSIGN_OR_RETURN(const std::string term, Term(depth));
       out += " " + term;
+      if (out.size() > kMostGrammarText)
+        return Errorf(Code::kExhausted, "the pattern's grammar takes more than %zu bytes", kMostGrammarText);
     }
     return out + (whole && !ends ? " char*" : "");
   }
@@ -207,21 +210,20 @@ class PatternReader {
   // A character of the set as it stands in a JSON string.
   Result<std::string> Spelled(const CharacterRanges& set) const {
     if (set.size() == 1 && set[0].first == set[0].second && !Has(kEscaped, set[0].first)) {
-      std::string literal = "\"";
-      Utf8Append(set[0].first, &literal);
-      return literal + "\"";
+      std::string character;
+      Utf8Append(set[0].first, &character);
+      return Quoted(character);
     }
     std::string choices;
-    const auto add = [&](const std::string& choice) { choices += (choices.empty() ? "" : " | ") + choice; };
-    if (const std::string plain = Plain(set); !plain.empty()) add(plain);
+    AddChoice(choices, Plain(set));
     for (const Escape& escape : kEscapes) {
-      if (Has(set, escape.code)) add(escape.gbnf);
+      if (Has(set, escape.code)) AddChoice(choices, escape.gbnf);
     }
     // What has no name is written where there is nothing else.
     for (char32_t code = 0; choices.empty() && code <= 0x7F; ++code) {
       char text[16];
       std::snprintf(text, sizeof text, "\"\\\\u%04x\"", static_cast<unsigned>(code));
-      if (Has(set, code)) add(text);
+      if (Has(set, code)) AddChoice(choices, text);
     }
     if (choices.empty()) return Fault("a class without characters");
     return "(" + choices + ")";

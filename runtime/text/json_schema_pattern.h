@@ -15,7 +15,7 @@ namespace moonlit {
 
 // What stands between the quotes of a JSON string whose text the pattern matches, by the rule "char"; each character in one spelling.
 // `pattern`: UTF-8. kUnsupported: the rest of the language (\b, references, look-around, properties), or no pattern; a sentence
-// with the place.
+// with the place. kExhausted: its grammar takes more than a schema's may.
 Result<std::string> BodyOfPattern(std::string_view pattern);
 
 }  // namespace moonlit

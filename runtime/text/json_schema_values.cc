@@ -4,61 +4,49 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/text/gbnf_text.h"
+
 namespace moonlit {
 namespace {
 
-// "a | b | c"
-class Choices {
- public:
-  void Add(const std::string& choice) {
-    if (choice.empty()) return;
-    text_ += (text_.empty() ? "" : " | ") + choice;
-  }
-  std::string Take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
-std::string Literal(std::string_view text) { return "\"" + std::string(text) + "\""; }
 std::string Group(const std::string& choices) { return choices.empty() ? "" : "(" + choices + ")"; }
 
 // Numbers of equally many digits, leading zeros included, from least to most.
 std::string DigitsBetween(const std::string& least, const std::string& most) {
-  if (least == most) return Literal(least);
+  if (least == most) return Quoted(least);
   const size_t same =
       static_cast<size_t>(std::mismatch(least.begin(), least.end(), most.begin()).first - least.begin());
   if (same > 0)
-    return Literal(least.substr(0, same)) + " " + Group(DigitsBetween(least.substr(same), most.substr(same)));
+    return Quoted(least.substr(0, same)) + " " + Group(DigitsBetween(least.substr(same), most.substr(same)));
   const size_t more = least.size() - 1;
   const std::string zeros(more, '0'), nines(more, '9');
   // Between the first digits whose rest is bounded all that follow are free.
   char from = least[0], to = most[0];
   const std::string rest_of_least = least.substr(1), rest_of_most = most.substr(1);
-  Choices choices;
+  std::string choices;
   if (rest_of_least != zeros)
-    choices.Add(Literal({&from, 1}) + " " + Group(DigitsBetween(rest_of_least, nines))), ++from;
+    AddChoice(choices, Quoted({&from, 1}) + " " + Group(DigitsBetween(rest_of_least, nines))), ++from;
   std::string last;
-  if (rest_of_most != nines) last = Literal({&to, 1}) + " " + Group(DigitsBetween(zeros, rest_of_most)), --to;
+  if (rest_of_most != nines) last = Quoted({&to, 1}) + " " + Group(DigitsBetween(zeros, rest_of_most)), --to;
   if (from <= to) {
-    const std::string first = from == to ? Literal({&from, 1}) : std::string("[") + from + "-" + to + "]";
-    choices.Add(first + (more == 0 ? "" : " [0-9]{" + std::to_string(more) + "}"));
+    const std::string first = from == to ? Quoted({&from, 1}) : std::string("[") + from + "-" + to + "]";
+    AddChoice(choices, first + (more == 0 ? "" : " [0-9]{" + std::to_string(more) + "}"));
   }
-  choices.Add(last);
-  return choices.Take();
+  AddChoice(choices, last);
+  return choices;
 }
 
 // REQUIRES: 0 <= least.
 std::string WholeBetween(int64_t least, int64_t most) {
-  Choices choices;
+  std::string choices;
   for (int64_t from = least; from <= most;) {
     const std::string first = std::to_string(from);
     const std::string nines(first.size(), '9');
     const int64_t to = std::min<int64_t>(most, std::stoll(nines));
-    choices.Add(DigitsBetween(first, std::to_string(to)));
+    AddChoice(choices, DigitsBetween(first, std::to_string(to)));
     from = to + 1;
   }
-  return choices.Take();
+  return choices;
 }
 
 constexpr char kFraction[] = " \".\" [0-9]{1,6}";
@@ -68,10 +56,10 @@ constexpr char kFractionAboveZero[] = " \".\" [0-9]{0,5} [1-9]";
 std::string WithFraction(int64_t least, int64_t end, bool above_least) {
   if (least >= end) return "";
   if (!above_least) return Group(WholeBetween(least, end - 1)) + kFraction;
-  Choices choices;
-  choices.Add(Literal(std::to_string(least)) + kFractionAboveZero);
-  if (least + 1 < end) choices.Add(Group(WholeBetween(least + 1, end - 1)) + kFraction);
-  return choices.Take();
+  std::string choices;
+  AddChoice(choices, Quoted(std::to_string(least)) + kFractionAboveZero);
+  if (least + 1 < end) AddChoice(choices, Group(WholeBetween(least + 1, end - 1)) + kFraction);
+  return choices;
 }
 
 }  // namespace
@@ -90,20 +78,21 @@ void NumberInterval::Lower(int64_t bound, bool below) {
 
 std::string IntegersIn(const NumberInterval& in) {
   const int64_t least = in.least + (in.above_least ? 1 : 0), most = in.most - (in.below_most ? 1 : 0);
-  Choices choices;
-  if (least <= most && least < 0) choices.Add("\"-\" " + Group(WholeBetween(std::max<int64_t>(1, -most), -least)));
-  if (least <= most && most >= 0) choices.Add(WholeBetween(std::max<int64_t>(0, least), most));
-  return choices.Take();
+  std::string choices;
+  if (least <= most && least < 0)
+    AddChoice(choices, "\"-\" " + Group(WholeBetween(std::max<int64_t>(1, -most), -least)));
+  if (least <= most && most >= 0) AddChoice(choices, WholeBetween(std::max<int64_t>(0, least), most));
+  return choices;
 }
 
 std::string NumbersIn(const NumberInterval& in) {
-  Choices choices;
-  choices.Add(IntegersIn(in));
-  choices.Add(WithFraction(std::max<int64_t>(0, in.least), in.most, in.above_least && in.least >= 0));
+  std::string choices;
+  AddChoice(choices, IntegersIn(in));
+  AddChoice(choices, WithFraction(std::max<int64_t>(0, in.least), in.most, in.above_least && in.least >= 0));
   // Of negative numbers the bound nearer to zero is the upper one.
   const std::string negative = WithFraction(std::max<int64_t>(0, -in.most), -in.least, in.below_most && in.most <= 0);
-  if (!negative.empty()) choices.Add("\"-\" " + Group(negative));
-  return choices.Take();
+  if (!negative.empty()) AddChoice(choices, "\"-\" " + Group(negative));
+  return choices;
 }
 
 const char* BodyOfFormat(std::string_view format) {
