@@ -4,16 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "runtime/api/moonlit.h"
+#include "tests/api/api_headers.h"
 #include "tests/api/loaded_poet.h"
 
 namespace {
@@ -211,16 +209,9 @@ TEST_F(Size, EveryStructThatTheCallerSizesIsHere) {
   for (const Call& one : Results()) tested.insert(one.name);
   std::set<std::string> sized;
   const std::regex begin(R"(typedef struct (\w+) \{\s*size_t size; +/\* set by)");
-  for (const auto& entry : std::filesystem::directory_iterator(MOONLIT_SOURCE_DIR "/runtime/api/moonlit")) {
-    if (entry.path().extension() != ".h") continue;
-    std::ifstream header(entry.path());
-    ASSERT_TRUE(header);
-    std::stringstream read;
-    read << header.rdbuf();
-    const std::string source = read.str();
-    for (std::sregex_iterator found(source.begin(), source.end(), begin), end; found != end; ++found) {
-      sized.insert((*found)[1]);
-    }
+  const std::string source = moonlit::ApiHeaders();
+  for (std::sregex_iterator found(source.begin(), source.end(), begin), end; found != end; ++found) {
+    sized.insert((*found)[1]);
   }
   EXPECT_EQ(sized, tested);
 }
